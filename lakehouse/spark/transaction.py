@@ -31,6 +31,7 @@ from lakehouse.semantics.commit_number import OPEN_EPOCH, Progress, progress_of_
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot
 from lakehouse.spark.jvm.folders import read_lines
+from lakehouse.spark.jvm.table_rewrite import WriteNumber
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -142,18 +143,21 @@ def _checked_commit(spark: SparkSession, place: TablePlace, target: Progress, co
 
 
 @contextmanager
-def numbered_writes(spark: SparkSession, place: TablePlace, target: Progress, content: CommitContent) -> Iterator[None]:
+def numbered_writes(
+    spark: SparkSession, place: TablePlace, target: Progress, content: CommitContent
+) -> Iterator[WriteNumber]:
     """Give the Delta write in the block the number of a progress; then check that the table has it.
 
-    Use it around one MERGE on a session that nothing else uses: Delta would silently skip a second write with the same
-    number. Raises Fenced if another writer has taken the table over.
+    Yield the number, for a write that does not take it from the session. Use it around one write on a session that
+    nothing else uses: Delta would silently skip a second write with the same number. Raises Fenced if another writer
+    has taken the table over.
     """
     with _checked_commit(spark, place, target, content) as text:
         settings = {APP_ID: app_id(place.name), APP_VERSION: str(target.version), METADATA: text}
         for setting, value in settings.items():
             spark.conf.set(setting, value)
         try:
-            yield
+            yield WriteNumber(app_id(place.name), target.version)
         finally:
             for setting in settings:
                 spark.conf.unset(setting)

@@ -263,7 +263,11 @@ def test_another_delta_is_asked_by_its_public_ways(
 ) -> None:
     """Internals are allowed, and this build lacks Delta's classes: Java's names lead to packages."""
     monkeypatch.setattr(capability, "_missing", set())
-    monkeypatch.setattr(delta_log, "_delta_log", lambda session, path: session._jvm.org.absent.DeltaLog.forTable(path))
+
+    def absent_log(session: Any, path: str) -> Any:
+        return session._jvm.org.absent.DeltaLog.forTable(path)
+
+    monkeypatch.setattr(delta_log, "delta_log_of", absent_log)
     open_epoch(spark, things)
     append(rows(spark, "a"), things, Progress(1, 1), CONTENT)
     append_empty_commit(spark, things, Progress(1, 2), CONTENT)

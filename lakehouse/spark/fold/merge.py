@@ -1,17 +1,35 @@
-"""Merges a folded batch into the rows of a table: one MERGE, one commit."""
+"""Merges a folded batch into the rows of a table, in one commit: by Delta's MERGE, or in one pass if it is small."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.plan.table import Table
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import HeldFrame, is_within
+from lakehouse.spark.jvm.table_rewrite import (
+    CHANGE_TYPE,
+    COUNT_NAMES,
+    ROWS_MAX,
+    RewrittenRows,
+    TableRewriter,
+    WriteNumber,
+)
 from lakehouse.spark.transaction import is_empty
 
 ROWS_PER_FILE = 50_000
+# What is written for a key, by what becomes of its row: the old row or the new one, as a row of the table (None) or as
+# a kind of change in Delta's change data feed.
+WRITTEN: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "Copied": (("old", None),),
+    "Inserted": (("new", None), ("new", "insert")),
+    "Updated": (("new", None), ("old", "update_preimage"), ("new", "update_postimage")),
+    "Deleted": (("old", "delete"),),
+}
 
 
 class RowMerge:
@@ -32,12 +50,27 @@ class RowMerge:
 
 
 def merge_batch(
-    spark: SparkSession, table_path: str, row_merge: RowMerge, batch: HeldFrame, *, fresh: bool = False
+    spark: SparkSession,
+    table_path: str,
+    row_merge: RowMerge,
+    batch: HeldFrame,
+    number: WriteNumber,
+    rewriter: TableRewriter,
+    *,
+    fresh: bool = False,
 ) -> None:
-    """Merge rows into the table at `table_path`: `_tombstone` deletes a key. fresh: no key is in the table yet."""
+    """Merge rows into the table at `table_path`, in one commit of this number: `_tombstone` deletes a key.
+
+    rewriter: of the same table. fresh: no key is in the table yet.
+    """
     if fresh or is_empty(spark, table_path):
         _append_rows(spark, table_path, row_merge, batch)
-        return
+    elif batch.count > ROWS_MAX or not rewriter.rewrite(spark, number, partial(_rewritten_rows, row_merge, batch)):
+        _merge_rows(spark, table_path, row_merge, batch)
+
+
+def _merge_rows(spark: SparkSession, table_path: str, row_merge: RowMerge, batch: HeldFrame) -> None:
+    """Merge rows by Delta's MERGE."""
     table = row_merge.table
     condition = same_key(table.key, "t", "s") & is_within(batch.bounds, "t")
     merge_builder = DeltaTable.forPath(spark, table_path).alias("t").merge(batch.frame.alias("s"), condition)
@@ -47,6 +80,56 @@ def merge_batch(
     merge_builder = merge_builder.whenMatchedDelete("s._tombstone")
     merge_builder = merge_builder.whenMatchedUpdate(row_merge.is_newer(), set=_assignments(updated_columns))
     merge_builder.whenNotMatchedInsert("NOT s._tombstone", values=_assignments(inserted_columns)).execute()
+
+
+def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame) -> RewrittenRows:
+    """Return the rows of the table after the batch, and the changes: what `_merge_rows` leaves, by the same rules."""
+    key_columns = row_merge.table.key
+    # Each side is one struct, so that no column has the name of another, and a missing row is a null.
+    table_side = table_rows.select(F.struct("*").alias("t")).coalesce(1)
+    batch_side = batch.frame.select(F.struct("*").alias("s")).coalesce(1)
+    joined_rows = table_side.join(batch_side, same_key(key_columns, "t", "s"), "full_outer")
+    is_missing, is_deleted = F.col("t").isNull(), F.col("s._tombstone")
+    condition = row_merge.is_newer()
+    change = (
+        F.when(F.col("s").isNull(), "Copied")
+        .when(is_missing, F.when(~is_deleted, "Inserted"))
+        .when(is_deleted, "Deleted")
+        .when(F.lit(True) if condition is None else condition, "Updated")
+        .otherwise("Copied")
+    )
+    updated_columns = row_merge.merged_columns(batch.frame, has_row=True)
+    inserted_columns = row_merge.merged_columns(batch.frame, has_row=False)
+    inserted_columns |= {name: F.col(f"s.`{name}`") for name in key_columns}
+
+    def new_row(columns: dict[str, Column], *, has_row: bool) -> Column:
+        fields = []
+        for field in table_rows.schema:
+            kept_value = F.col(f"t.`{field.name}`") if has_row else F.lit(None)
+            fields.append(columns.get(field.name, kept_value).cast(field.dataType).alias(field.name))
+        return F.struct(*fields)
+
+    rows_of_keys = joined_rows.select(
+        change.alias("change"),
+        F.col("t").alias("old"),
+        F.when(is_missing, new_row(inserted_columns, has_row=False))
+        .otherwise(new_row(updated_columns, has_row=True))
+        .alias("new"),
+    )
+    counts = Observation()
+    rows_of_keys = rows_of_keys.observe(
+        counts, *[F.count_if(F.col("change") == name).alias(name) for name in COUNT_NAMES]
+    )
+    written = F.lit(None)
+    for name, sides in WRITTEN.items():
+        rows = [
+            F.struct(F.lit(kind).cast("string").alias(CHANGE_TYPE), F.col(side).alias("row")) for side, kind in sides
+        ]
+        written = F.when(F.col("change") == name, F.array(*rows)).otherwise(written)
+    written_rows = rows_of_keys.select(F.explode(written).alias("written"))
+    columns = [F.col(f"written.row.`{name}`").alias(name) for name in table_rows.columns]
+    frame = written_rows.select(*columns, F.col(f"written.{CHANGE_TYPE}").alias(CHANGE_TYPE))
+    return RewrittenRows(frame, counts, batch.count)
 
 
 def _append_rows(spark: SparkSession, table_path: str, row_merge: RowMerge, batch: HeldFrame) -> None:

@@ -25,6 +25,10 @@ class Capability(Enum):
     DELTA_LOG = "Delta's snapshot of a log", "each question to a table's log reads the log again"
     DELTA_STATE = "the state in Delta's snapshot", "Delta runs two or three jobs in each commit to read its own log"
     DELTA_COMMIT = "Delta's transaction", "a commit without rows runs Spark jobs"
+    DELTA_REWRITE = (
+        "the writes of Delta's transaction",
+        "a batch of a small table takes a MERGE, with several times its work",
+    )
     HELD_FRAMES = "Spark's columnar cache", "a held frame is computed at once and is freed by Java's collector alone"
     PLANS = "Spark's plans", "a version of a table is planned at each read, and the first batch waits for its plan"
     EXPRESSIONS = "Catalyst's trees", "an expression that may fail is computed twice for each record"

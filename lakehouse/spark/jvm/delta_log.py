@@ -129,7 +129,7 @@ def newest_snapshot(spark: SparkSession, path: str) -> LogSnapshot:
 
     def ask_delta() -> LogSnapshot:
         none = scala_none()
-        newest = JavaSnapshot(spark, _delta_log(spark, path).update(False, none, none))
+        newest = JavaSnapshot(spark, delta_log_of(spark, path).update(False, none, none))
         _set_state(newest)
         return newest
 
@@ -152,7 +152,7 @@ def commit_number(spark: SparkSession, path: str, app_id: str, number: int, meta
 def _commit_by_transaction(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
     jvm, none = active_jvm(), scala_none()
     delta = jvm.org.apache.spark.sql.delta
-    transaction = _delta_log(spark, path).startTransaction(none, none)
+    transaction = delta_log_of(spark, path).startTransaction(none, none)
     number_before = JavaSnapshot(spark, transaction.snapshot()).number_of_app(app_id)
     if number_before is not None and number_before >= number:
         return
@@ -165,7 +165,8 @@ def _commit_by_transaction(spark: SparkSession, path: str, app_id: str, number: 
     transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
 
 
-def _delta_log(spark: SparkSession, path: str) -> Any:
+def delta_log_of(spark: SparkSession, path: str) -> Any:
+    """Return Delta's own Java object of a table's log."""
     return active_jvm().org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), path)
 
 

@@ -26,6 +26,7 @@ from lakehouse.spark.fold.visibility import has_expiry, is_final
 from lakehouse.spark.history import table_clock
 from lakehouse.spark.history.moments import Past, built_table
 from lakehouse.spark.jvm import folders
+from lakehouse.spark.jvm.table_rewrite import TableRewriter
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantine_writer import Quarantine
@@ -53,6 +54,7 @@ class SilverWriter:
         self._run_id = run_id
         self.table = open_table.table
         self._visible, self._state = open_table.visible, open_table.state
+        self._rewriters = {place.path: TableRewriter(place.path) for place in self._open_table.places}
         self._lease = table_lease(open_table.layout, open_table.name)
         self.applied = 0
         self.failed: tuple[Failed, ...] = ()
@@ -193,8 +195,9 @@ class SilverWriter:
             # Records came but none touched a row: the table still records its progress.
             append_empty_commit(self._spark, table_place, target_progress, content)
         else:
-            with numbered_writes(self._spark, table_place, target_progress, content):
-                merge_batch(self._spark, table_place.path, row_merge, batch, fresh=fresh)
+            rewriter = self._rewriters[table_place.path]
+            with numbered_writes(self._spark, table_place, target_progress, content) as number:
+                merge_batch(self._spark, table_place.path, row_merge, batch, number, rewriter, fresh=fresh)
 
     def _decide(self, decision: Intervention, quarantine: Quarantine) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
