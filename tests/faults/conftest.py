@@ -147,7 +147,7 @@ class World:
         """Compare each table, and the changelog as a whole, with the model's run over bronze: one without kills."""
         app, layout = self.driver.joins(), Layout(str(self.folder))
         expected = model.run(
-            app, records.read_all_records(app.sources, layout, records.last_tick(layout)), decode_record
+            app, records.read_all_records(app.sources, layout, records.last_tick(layout, app.sources)), decode_record
         )
         for table in app.tables:
             result = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))

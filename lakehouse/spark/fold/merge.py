@@ -109,17 +109,15 @@ def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame
             fields.append(columns.get(field.name, kept_value).cast(field.dataType).alias(field.name))
         return F.struct(*fields)
 
-    rows_of_keys = joined_rows.select(
-        change.alias("change"),
-        F.col("t").alias("old"),
-        F.when(is_missing, new_row(inserted_columns, has_row=False))
-        .otherwise(new_row(updated_columns, has_row=True))
-        .alias("new"),
-    )
     counts = Observation()
-    rows_of_keys = rows_of_keys.observe(
+    judged_rows = joined_rows.withColumn("change", change)
+    judged_rows = judged_rows.observe(
         counts, *[F.count_if(F.col("change") == name).alias(name) for name in COUNT_NAMES]
     )
+    # A row that is only copied is computed from nothing: its accumulators may be large.
+    inserted_row, updated_row = new_row(inserted_columns, has_row=False), new_row(updated_columns, has_row=True)
+    new = F.when(F.col("change") == "Inserted", inserted_row).when(F.col("change") == "Updated", updated_row)
+    rows_of_keys = judged_rows.select("change", F.col("t").alias("old"), new.alias("new"))
     written = F.lit(None)
     for name, sides in WRITTEN.items():
         rows = [
