@@ -7,13 +7,13 @@ from functools import partial
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lakehouse.plan.table import Table
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import HeldFrame, is_within
 from lakehouse.spark.jvm.table_rewrite import (
     CHANGE_TYPE,
-    COUNT_NAMES,
     ROWS_MAX,
     RewrittenRows,
     TableRewriter,
@@ -22,8 +22,8 @@ from lakehouse.spark.jvm.table_rewrite import (
 from lakehouse.spark.transaction import is_empty
 
 ROWS_PER_FILE = 50_000
-# What is written for a key, by what becomes of its row: the old row or the new one, as a row of the table (None) or as
-# a kind of change in Delta's change data feed.
+# What is written for a key, by what becomes of its row, in the words of Delta's history: the old row or the new one, as
+# a row of the table (None) or as a kind of change in Delta's change data feed.
 WRITTEN: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Copied": (("old", None),),
     "Inserted": (("new", None), ("new", "insert")),
@@ -43,6 +43,11 @@ class RowMerge:
         return {
             name: F.col(f"s.`{name}`") for name in batch_rows.columns if name not in (*self.table.key, "_tombstone")
         }
+
+    def inserted_columns(self, batch_rows: DataFrame) -> dict[str, Column]:
+        """Return all columns of a row whose key the table does not have."""
+        key_columns = {name: F.col(f"s.`{name}`") for name in self.table.key}
+        return key_columns | self.merged_columns(batch_rows, has_row=False)
 
     def is_newer(self) -> Column | None:
         """Return the condition under which the batch's row counts if the table has one of its key; None for always."""
@@ -74,9 +79,8 @@ def _merge_rows(spark: SparkSession, table_path: str, row_merge: RowMerge, batch
     table = row_merge.table
     condition = same_key(table.key, "t", "s") & is_within(batch.bounds, "t")
     merge_builder = DeltaTable.forPath(spark, table_path).alias("t").merge(batch.frame.alias("s"), condition)
-    key_columns = {name: F.col(f"s.`{name}`") for name in table.key}
     updated_columns = row_merge.merged_columns(batch.frame, has_row=True)
-    inserted_columns = key_columns | row_merge.merged_columns(batch.frame, has_row=False)
+    inserted_columns = row_merge.inserted_columns(batch.frame)
     merge_builder = merge_builder.whenMatchedDelete("s._tombstone")
     merge_builder = merge_builder.whenMatchedUpdate(row_merge.is_newer(), set=_assignments(updated_columns))
     merge_builder.whenNotMatchedInsert("NOT s._tombstone", values=_assignments(inserted_columns)).execute()
@@ -84,11 +88,10 @@ def _merge_rows(spark: SparkSession, table_path: str, row_merge: RowMerge, batch
 
 def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame) -> RewrittenRows:
     """Return the rows of the table after the batch, and the changes: what `_merge_rows` leaves, by the same rules."""
-    key_columns = row_merge.table.key
     # Each side is one struct, so that no column has the name of another, and a missing row is a null.
     table_side = table_rows.select(F.struct("*").alias("t")).coalesce(1)
     batch_side = batch.frame.select(F.struct("*").alias("s")).coalesce(1)
-    joined_rows = table_side.join(batch_side, same_key(key_columns, "t", "s"), "full_outer")
+    joined_rows = table_side.join(batch_side, same_key(row_merge.table.key, "t", "s"), "full_outer")
     is_missing, is_deleted = F.col("t").isNull(), F.col("s._tombstone")
     condition = row_merge.is_newer()
     change = (
@@ -98,24 +101,16 @@ def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame
         .when(F.lit(True) if condition is None else condition, "Updated")
         .otherwise("Copied")
     )
-    updated_columns = row_merge.merged_columns(batch.frame, has_row=True)
-    inserted_columns = row_merge.merged_columns(batch.frame, has_row=False)
-    inserted_columns |= {name: F.col(f"s.`{name}`") for name in key_columns}
-
-    def new_row(columns: dict[str, Column], *, has_row: bool) -> Column:
-        fields = []
-        for field in table_rows.schema:
-            kept_value = F.col(f"t.`{field.name}`") if has_row else F.lit(None)
-            fields.append(columns.get(field.name, kept_value).cast(field.dataType).alias(field.name))
-        return F.struct(*fields)
-
     counts = Observation()
     judged_rows = joined_rows.withColumn("change", change)
-    judged_rows = judged_rows.observe(
-        counts, *[F.count_if(F.col("change") == name).alias(name) for name in COUNT_NAMES]
-    )
+    judged_rows = judged_rows.observe(counts, *[F.count_if(F.col("change") == name).alias(name) for name in WRITTEN])
     # A row that is only copied is computed from nothing: its accumulators may be large.
-    inserted_row, updated_row = new_row(inserted_columns, has_row=False), new_row(updated_columns, has_row=True)
+    kept_columns = {name: F.col(f"t.`{name}`") for name in table_rows.columns}
+    updated_columns = kept_columns | row_merge.merged_columns(batch.frame, has_row=True)
+    inserted_row, updated_row = (
+        F.struct(*_table_columns(table_rows.schema, columns))
+        for columns in (row_merge.inserted_columns(batch.frame), updated_columns)
+    )
     new = F.when(F.col("change") == "Inserted", inserted_row).when(F.col("change") == "Updated", updated_row)
     rows_of_keys = judged_rows.select("change", F.col("t").alias("old"), new.alias("new"))
     written = F.lit(None)
@@ -133,18 +128,22 @@ def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame
 def _append_rows(spark: SparkSession, table_path: str, row_merge: RowMerge, batch: HeldFrame) -> None:
     """Append rows whose keys are new, in a third of the time of a MERGE."""
     table = row_merge.table
-    key_columns = [F.col(f"s.`{name}`") for name in table.key]
-    row_columns = row_merge.merged_columns(batch.frame, has_row=False).items()
-    new_rows = batch.frame.alias("s").where("NOT s._tombstone")
-    new_rows = new_rows.select(*key_columns, *[column.alias(name) for name, column in row_columns])
     table_schema = spark.read.format("delta").load(table_path).schema
-    new_rows = new_rows.select(
-        *[F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in table_schema]
-    )
+    new_rows = batch.frame.alias("s").where("NOT s._tombstone")
+    new_rows = new_rows.select(*_table_columns(table_schema, row_merge.inserted_columns(batch.frame)))
     if batch.count > ROWS_PER_FILE:
         # Neighbouring keys go into one file, above all the windows of one time: a later batch then rewrites few rows.
         new_rows = new_rows.orderBy(*table.windows, *table.group)
     new_rows.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(table_path)
+
+
+def _table_columns(table_schema: StructType, columns: dict[str, Column]) -> list[Column]:
+    """Return a row's columns as the table has them, found by their names in any case; those that it lacks are null."""
+    columns_by_name = {name.lower(): column for name, column in columns.items()}
+    return [
+        columns_by_name.get(field.name.lower(), F.lit(None)).cast(field.dataType).alias(field.name)
+        for field in table_schema
+    ]
 
 
 def rows_of_other_keys(column_names: tuple[str, ...], rows: DataFrame, keys: DataFrame) -> DataFrame:

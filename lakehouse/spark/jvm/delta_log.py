@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark.jvm import plain_log
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available, report_missing
-from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_none
+from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_list, scala_none
 
 # By the SHA-256 of Delta's snapshot class: the bit that says "the state is known". To find the bit takes Spark jobs,
 # the first of a process, which are slow.
@@ -120,6 +120,11 @@ class JavaSnapshot:
         optional_number = self.java.transactions().get(app_id)
         return int(optional_number.get()) if optional_number.isDefined() else None
 
+    def has_number(self, app_id: str, number: int) -> bool:
+        """Say whether an app id has that number or a larger one: Delta skips a write of it."""
+        number_before = self.number_of_app(app_id)
+        return number_before is not None and number_before >= number
+
     def files(self) -> DataFrame:
         return plain_log.select_file_columns(DataFrame(self.java.allFiles().toDF(), self.spark))
 
@@ -151,18 +156,21 @@ def commit_number(spark: SparkSession, path: str, app_id: str, number: int, meta
 
 def _commit_by_transaction(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
     jvm, none = active_jvm(), scala_none()
-    delta = jvm.org.apache.spark.sql.delta
     transaction = delta_log_of(spark, path).startTransaction(none, none)
-    number_before = JavaSnapshot(spark, transaction.snapshot()).number_of_app(app_id)
-    if number_before is not None and number_before >= number:
+    if JavaSnapshot(spark, transaction.snapshot()).has_number(app_id, number):
         return
-    transaction.readTxn().addOne(app_id)  # a commit of the same app id is a conflict
-    actions = jvm.java.util.ArrayList()
-    actions.add(delta.actions.SetTransaction(app_id, number, jvm.scala.Option.apply(time.time_ns() // 1_000_000)))
-    write_operation = getattr(delta, "DeltaOperations$Write")
+    write_operation = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
     append = jvm.org.apache.spark.sql.SaveMode.Append
     operation = write_operation(append, none, none, jvm.scala.Option.apply(metadata_text), none, none, none, none, none)
-    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
+    transaction.commit(scala_list([take_number(transaction, app_id, number)]), operation)
+
+
+def take_number(transaction: Any, app_id: str, number: int) -> Any:
+    """Return the action that gives a transaction its number; a commit of the same app id is then a conflict."""
+    transaction.readTxn().addOne(app_id)
+    jvm = active_jvm()
+    now_ms = jvm.scala.Option.apply(time.time_ns() // 1_000_000)
+    return jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, number, now_ms)
 
 
 def delta_log_of(spark: SparkSession, path: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark import SparkContext
@@ -30,6 +30,15 @@ def java_session(spark: SparkSession) -> Any:
 
 def scala_none() -> Any:
     return active_jvm().scala.Option.empty()
+
+
+def scala_list(items: Iterable[Any]) -> Any:
+    """Return Java objects as a Scala sequence."""
+    jvm = active_jvm()
+    java_list = jvm.java.util.ArrayList()
+    for item in items:
+        java_list.add(item)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list).toSeq()
 
 
 def private_field(java_object: Any, name: str) -> Any:

@@ -10,7 +10,6 @@ The plain way is MERGE, by Delta's public interface. The caller takes it where t
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,15 +17,14 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, choose_way
-from lakehouse.spark.jvm.delta_log import JavaSnapshot, delta_log_of
-from lakehouse.spark.jvm.java import active_jvm, java_session, scala_none
+from lakehouse.spark.jvm.delta_log import JavaSnapshot, delta_log_of, take_number
+from lakehouse.spark.jvm.java import active_jvm, java_session, scala_list, scala_none
 
 CHANGE_TYPE = "_change_type"  # in Delta's change data feed; null for a row that the table has afterwards
 # One task on one core reads and writes all of it. Figures: benchmarks/README.md.
 BYTES_MAX = 16 << 20
 ROWS_MAX = 300_000
 FILES_MAX = 64
-COUNT_NAMES = ("Inserted", "Updated", "Deleted", "Copied")  # as Delta's history names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,10 @@ class WriteNumber:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenRows:
-    """A table's new rows and its changes, with `_change_type`; and their counts, by `COUNT_NAMES`, once written.
+    """A table's new rows and its changes, with `_change_type`.
 
-    source_rows: how many rows come in.
+    counts: how many of the table's rows were Inserted, Updated, Deleted and Copied, once all is written. source_rows:
+    how many rows came in.
     """
 
     frame: DataFrame
@@ -51,7 +50,7 @@ class RewrittenRows:
 
 @dataclass(frozen=True, slots=True)
 class _LiveFiles:
-    """A table's files at a version, as Delta's own Java objects, and the number of their rows."""
+    """A table's files at a version, as Delta's own Java objects."""
 
     table_id: str
     version: int
@@ -86,25 +85,22 @@ class TableRewriter:
         snapshot = JavaSnapshot(spark, transaction.snapshot())
         if not _is_small(snapshot):
             return False
-        number_before = snapshot.number_of_app(number.app_id)
-        if number_before is not None and number_before >= number.version:
+        if snapshot.has_number(number.app_id, number.version):
             return True
         old_files = self._files_of(snapshot, transaction)
         if sum(_row_count(file) for file in old_files) > ROWS_MAX:
             return False
-        old_rows = DataFrame(log.createDataFrame(snapshot.java, _scala_list(old_files), False, none), spark)
+        old_rows = DataFrame(log.createDataFrame(snapshot.java, scala_list(old_files), False, none), spark)
         rewritten_rows = make_rows(old_rows)
         written_files = transaction.writeFiles(cast(Any, rewritten_rows.frame)._jdf, none)
         new_files = [written_files.apply(index) for index in range(written_files.size())]
         transaction.registerSQLMetrics(java_session(spark), _history_metrics(spark, rewritten_rows))
-        transaction.readTxn().addOne(number.app_id)  # a commit of the same app id is a conflict
-        now_ms = jvm.scala.Option.apply(time.time_ns() // 1_000_000)
-        numbering = jvm.org.apache.spark.sql.delta.actions.SetTransaction(number.app_id, number.version, now_ms)
+        numbering = take_number(transaction, number.app_id, number.version)
         removals = [file.remove() for file in old_files]
         merge = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Merge")
-        empty = _scala_list([])
+        empty = scala_list([])
         operation = merge(none, none, none, none, empty, empty, empty)
-        version = transaction.commit(_scala_list([numbering, *removals, *new_files]), operation)
+        version = transaction.commit(scala_list([numbering, *removals, *new_files]), operation)
         self._live_files = None
         if version == snapshot.version + 1:  # else another commit, which is no conflict, came in between
             live_files = [file for file in new_files if file.getClass().getSimpleName() == "AddFile"]
@@ -117,7 +113,7 @@ class TableRewriter:
         if known is not None and (known.table_id, known.version) == (snapshot.table_id, snapshot.version):
             transaction.readWholeTable()
             return known.files
-        files = transaction.filterFiles(_scala_list([]), True)  # all of them, with the number of their rows
+        files = transaction.filterFiles(scala_list([]), True)  # all of them, with the number of their rows
         return [files.apply(index) for index in range(files.size())]
 
 
@@ -143,19 +139,10 @@ def _row_count(file: Any) -> int:
 def _history_metrics(spark: SparkSession, rewritten_rows: RewrittenRows) -> Any:
     """Return the counts as Delta's history takes them."""
     jvm, context = active_jvm(), java_session(spark).sparkContext()
-    counts = {f"numTargetRows{name}": rewritten_rows.counts.get[name] for name in COUNT_NAMES}
+    counts = {f"numTargetRows{name}": count for name, count in rewritten_rows.counts.get.items()}
     metrics = jvm.java.util.HashMap()
     for name, count in {"operationNumSourceRows": rewritten_rows.source_rows, **counts}.items():
         metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
         metric.set(count)
         metrics.put(name, metric)
     return jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(metrics)
-
-
-def _scala_list(items: list[Any]) -> Any:
-    """Return Java objects as a Scala sequence."""
-    jvm = active_jvm()
-    java_list = jvm.java.util.ArrayList()
-    for item in items:
-        java_list.add(item)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list).toSeq()
