@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -49,6 +50,10 @@ class Layout:
 
     def own_records(self, topic: str) -> str:
         return f"{self.root}/bronze/own/{topic}"
+
+    def topic_records(self, topic: str, own: Collection[str]) -> str:
+        """The folder of the table with a topic's rows. own: the topics that have a physical table of their own."""
+        return self.own_records(topic) if topic in own else self.records
 
     @property
     def gaps(self) -> str:

@@ -249,7 +249,8 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
     lowered_names |= {
         parameter.name.lower() for lambda_node in tree.find_all(exp.Lambda) for parameter in lambda_node.expressions
     }
-    for column in _tree_as_written(sql_text).find_all(exp.Column):
+    written = _tree_as_written(sql_text)
+    for column in written.find_all(exp.Column):
         if (name := root_name(column)).lower() not in lowered_names:
             raise ExpressionError(
                 f"{subject}: {sql_text!r} reads {name!r}, which does not "
@@ -257,7 +258,7 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
     _check_lambdas(subject, sql_text)
-    check_constants(_tree_as_written(sql_text), subject, sql_text)
+    check_constants(written, subject, sql_text)
     type_checks.check_types(tree, columns, subject, sql_text)
 
 

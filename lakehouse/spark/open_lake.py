@@ -21,6 +21,7 @@ from lakehouse.lake.moment.files import is_version_readable
 from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_places, visible_place
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.lake.record.writer_schemas import LakeSchemas
+from lakehouse.lake.store import is_remote
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK, Progress
@@ -130,8 +131,11 @@ class OpenLake:
         """
         rows = self.read(path, version)
         # Where possible check without Spark, in milliseconds: Spark runs queries to list the files.
-        is_local = "://" not in path
-        if not (is_version_readable(path, version) if is_local else folders.files_exist(self.spark, rows.inputFiles())):
+        if not (
+            folders.files_exist(self.spark, rows.inputFiles())
+            if is_remote(path)
+            else is_version_readable(path, version)
+        ):
             raise AnalysisException(f"{path}: version {version} lacks some of its files (VACUUM).")
         return rows
 

@@ -27,6 +27,7 @@ from lakehouse.lake.commit_metadata import (
     write_metadata,
 )
 from lakehouse.lake.place import TablePlace
+from lakehouse.lake.store import is_remote
 from lakehouse.semantics.commit_number import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot
@@ -117,7 +118,7 @@ def is_empty(spark: SparkSession, path: str) -> bool:
 def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
     """Return the log of the table at `path`."""
     newest = newest_snapshot(spark, path).version
-    if "://" not in path:
+    if not is_remote(path):
         return open_log(path, newest)
     return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest, path)
 

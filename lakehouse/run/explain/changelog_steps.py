@@ -113,7 +113,7 @@ def _records_at_places(layout: Layout, table: Table, places: set[TickPlace]) -> 
     records_by_place: dict[TickPlace, Record] = {}
     for topic in {topic for _, topic, _, _ in places} & set(table.stream.topics):
         topic_places = [place for place in places if place[1] == topic]
-        dataset = reader.open_dataset(layout.own_records(topic) if topic in own_topics else layout.records)
+        dataset = reader.open_dataset(layout.topic_records(topic, own_topics))
         predicate = (ds.field("topic") == topic) & ds.field("tick").isin(sorted({place[0] for place in topic_places}))
         predicate &= ds.field("offset").isin(sorted({place[3] for place in topic_places}))
         for row in dataset.to_table(columns=list(COLUMNS), filter=predicate).to_pylist():

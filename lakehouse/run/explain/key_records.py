@@ -135,7 +135,7 @@ def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes |
     import pyarrow.dataset as ds
 
     last_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
-    bronze_rows = reader.open_dataset(layout.own_records(topic) if topic in own_topics else layout.records)
+    bronze_rows = reader.open_dataset(layout.topic_records(topic, own_topics))
     predicate = (ds.field("topic") == topic) & (ds.field("tick") <= last_tick)
     if key is not None:
         predicate &= ds.field("key") == key

@@ -9,6 +9,7 @@ from pathlib import Path
 from lakehouse.errors import ConfigError, NoLake, NotFound
 from lakehouse.lake import reader, store
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_remote
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.settings.config import Settings
 
@@ -18,7 +19,7 @@ LAYERS = ("bronze", "silver", "state", "late", "quarantine", "interventions", "a
 
 def make_writable(settings: Settings) -> None:
     """Make the lake's folder and that of the embedded Kafka. Raises ConfigError if one of them can't be written."""
-    if "://" not in settings.lake.path:
+    if not is_remote(settings.lake.path):
         _make_writable(Path(settings.lake.path), "lake", "lake.path in lakehouse.toml, or --lake")
     if settings.kafka.bootstrap_servers is None:
         _make_writable(Path(settings.kafka.folder), "the embedded Kafka's folder", "kafka.folder in lakehouse.toml")

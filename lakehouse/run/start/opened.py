@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import store
+from lakehouse.lake.store import is_remote
 from lakehouse.run.start import notebook
 from lakehouse.settings.config import PREFIX, Settings, load
 
@@ -34,7 +35,7 @@ class Opened:
             if path is not None:
                 # As a variable, so that the folders beside the lake by default (the broker's) follow it.
                 environ[f"{PREFIX}LAKE_PATH"] = (
-                    str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
+                    str(path) if is_remote(str(path)) else str(Path(path).expanduser().resolve())
                 )
             settings = load(Path(config) if config is not None else None, environ)
         elif path is not None or config is not None:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_remote
 from lakehouse.plan.app import App
 from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
@@ -159,7 +160,7 @@ class _DatasetNames:
     def table(self, table: Table) -> Json:
         path = self._layout.silver(table.name)
         place = {"namespace": "file", "name": path}
-        if "://" in path:
+        if is_remote(path):
             url = urlsplit(path)
             scheme = "s3" if url.scheme in ("s3a", "s3n") else url.scheme
             place = {"namespace": f"{scheme}://{url.netloc}", "name": url.path.lstrip("/")}

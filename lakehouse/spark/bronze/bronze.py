@@ -7,7 +7,7 @@ the tick complete; a topic with a physical table of its own is appended before i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -20,6 +20,7 @@ from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.place import own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
+from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.jvm.folders import folder_names
@@ -140,7 +141,7 @@ def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[
 
 def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> BronzeState:
     """Raise the order times, which are from before the state's tick, by the tick's own rows."""
-    if "://" not in lake.layout.root:
+    if not is_remote(lake.layout.root):
         paths = _record_paths(lake, own)
         return raise_order_times(state, [row for path in paths for row in read_order_times(path, state.tick)])
     partition_rows = read_all_records(lake, own).where(F.col("tick") == state.tick).groupBy("topic", "partition")
@@ -175,11 +176,6 @@ def read_all_records(lake: OpenLake, own: Iterable[str]) -> DataFrame:
 
 def _record_paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
     return [lake.layout.records, *map(lake.layout.own_records, own)]
-
-
-def records_path(lake: OpenLake, topic: str, own: Collection[str]) -> str:
-    """Return the path of the table that has a topic's rows. own: the topics that have a physical table of their own."""
-    return lake.layout.own_records(topic) if topic in own else lake.layout.records
 
 
 def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from lakehouse.lake.store import file_system_of
+from lakehouse.lake.store import file_system_of, is_remote
 from lakehouse.spark.jvm.capability import Capability, choose_way
 from lakehouse.spark.jvm.java import active_jvm, java_session
 
@@ -24,7 +24,7 @@ CHECKSUM_FILE = re.compile(r"\..*\.crc")  # Hadoop's own, beside each file of a 
 
 def folder_exists(spark: SparkSession, path: str) -> bool:
     """Say whether there is such a folder, or file."""
-    if is_local(path):
+    if not is_remote(path):
         return Path(path).exists()
     return choose_way(
         Capability.FILES,
@@ -40,7 +40,7 @@ def files_exist(spark: SparkSession, uris: Iterable[str]) -> bool:
 
 def create_folder(spark: SparkSession, path: str) -> None:
     """Create an empty folder; do nothing if it exists."""
-    if is_local(path):
+    if not is_remote(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         return
     choose_way(
@@ -68,7 +68,7 @@ def list_content(spark: SparkSession, path: str) -> list[str]:
 
 def remove_folder(spark: SparkSession, path: str) -> None:
     """Remove a folder and its content, or a file; do nothing if there is none."""
-    if is_local(path):
+    if not is_remote(path):
         folder = Path(path)
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
@@ -84,7 +84,7 @@ def remove_folder(spark: SparkSession, path: str) -> None:
 
 def folder_bytes(spark: SparkSession, path: str) -> int:
     """Return the bytes of all files below a folder."""
-    if is_local(path):
+    if not is_remote(path):
         return sum(file.stat().st_size for file in Path(path).rglob("*") if _is_own_file(file))
     return choose_way(
         Capability.FILES,
@@ -95,7 +95,7 @@ def folder_bytes(spark: SparkSession, path: str) -> int:
 
 def read_lines(spark: SparkSession, path: str) -> Iterator[str]:
     """Yield the lines of a file, reading no further than needed. Raises FileNotFoundError if there is none."""
-    if is_local(path):
+    if not is_remote(path):
         with Path(path).open(encoding="utf-8") as lines:
             for line in lines:
                 yield line.rstrip("\n")
@@ -111,11 +111,6 @@ def read_lines(spark: SparkSession, path: str) -> Iterator[str]:
         yield from stream.read().decode().splitlines()
 
 
-def is_local(path: str) -> bool:
-    """Say whether a path is one of this machine."""
-    return "://" not in path
-
-
 def _is_own_file(file: Path) -> bool:
     return not CHECKSUM_FILE.fullmatch(file.name) and file.is_file()
 
@@ -129,7 +124,7 @@ def _path_of_uri(uri: str) -> str:
 
 def _list_entries(spark: SparkSession, path: str) -> list[tuple[str, bool]]:
     """Return the names in a folder, in order, and whether each is a folder."""
-    if is_local(path):
+    if not is_remote(path):
         folder = Path(path)
         entries = folder.iterdir() if folder.is_dir() else ()
         return sorted((entry.name, entry.is_dir()) for entry in entries if not CHECKSUM_FILE.fullmatch(entry.name))

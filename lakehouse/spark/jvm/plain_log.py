@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
+from lakehouse.lake.store import is_remote
+
 ROW_COUNT = "numRecords"
 FILE_COLUMNS = StructType(
     [
@@ -28,7 +30,7 @@ FILE_COLUMNS = StructType(
 
 def open_snapshot(spark: SparkSession, path: str) -> LocalSnapshot | SparkSnapshot:
     """Return the newest snapshot of the table at `path`."""
-    if "://" in path:
+    if is_remote(path):
         return SparkSnapshot(spark, path)
     return LocalSnapshot(spark, Log(path))
 

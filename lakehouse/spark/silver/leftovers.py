@@ -18,6 +18,7 @@ from pathlib import Path
 from lakehouse.errors import LeaseHeld
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_remote
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.table.files import DAY_MS
 
@@ -52,7 +53,7 @@ def _plan_removal(old_paths: list[Path], policy: Policy) -> list[UpkeepResult]:
 
 def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitStack) -> list[Path]:
     """Return the leftovers that are old enough, and not in use; `held_leases` keeps the leases of what they are of."""
-    if "://" in layout.root or not policy.vacuum:
+    if is_remote(layout.root) or not policy.vacuum:
         return []
     before_time = now.timestamp() - policy.keep_versions / 1000
     return [path for path in _find_leftovers(layout, held_leases) if _newest_time(path) < before_time]

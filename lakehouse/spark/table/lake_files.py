@@ -12,6 +12,7 @@ from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.moment.files import has_topic_records
 from lakehouse.lake.moment.lake_facts import Ends
 from lakehouse.lake.place import TablePlace
+from lakehouse.lake.store import is_remote
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
@@ -48,9 +49,9 @@ class SparkLakeFiles:
         return DeltaFolder(self._lake.spark, table_path) if self._lake.exists(table_path) else None
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
-        if "://" not in self.layout.records:  # a local file: Spark takes a third of a second, and this milliseconds
+        if not is_remote(self.layout.records):  # a local file: Spark takes a third of a second, and this milliseconds
             return any(
-                has_topic_records(bronze.records_path(self._lake, topic, self._own_topics), topic, after_tick, to_tick)
+                has_topic_records(self.layout.topic_records(topic, self._own_topics), topic, after_tick, to_tick)
                 for topic in topics
             )
         bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)

@@ -20,6 +20,7 @@ from pyspark.sql.utils import is_remote
 from lakehouse.errors import ConfigError
 from lakehouse.formats.codec.registered import LENGTH_MAX
 from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
+from lakehouse.lake import store
 from lakehouse.phases import phase
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
@@ -189,7 +190,7 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
         else:
             spark_settings["spark.jars"] = ",".join(jars)
-        if "://" not in settings.lake.path and _has_file_manager():
+        if not store.is_remote(settings.lake.path) and _has_file_manager():
             spark_settings |= LOCAL_FILES
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
