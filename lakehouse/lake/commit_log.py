@@ -58,6 +58,10 @@ class CommitLog:
             else _parse_commit(version, json.loads(info_line)["commitInfo"], self._path)
         )
 
+    def lines(self, version: int) -> Iterator[str]:
+        """Yield the lines of a version's commit, an action each. Raises FileNotFoundError if it is gone."""
+        return self._read(version)
+
     def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""
         version_number = self.newest if version is None else version

@@ -90,6 +90,11 @@ class App(Declaration):
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
+    def own_topics(self) -> frozenset[str]:
+        """The topics that have a physical bronze table of their own."""
+        return frozenset(source.topic for source in self.sources if source.own_table)
+
+    @property
     def registered_parts(self) -> tuple[tuple[str, str], ...]:
         """The topics, each with "key" or "value", that nobody can read without the schemas of their writers."""
         parts = ((source.topic, part_name) for source in self.sources for part_name in source.registered_parts)

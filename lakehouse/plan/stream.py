@@ -88,6 +88,11 @@ class Stream(Declaration):
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
+    @property
+    def own_topics(self) -> frozenset[str]:
+        """The topics that have a physical bronze table of their own."""
+        return frozenset(source.topic for source in self.sources if source.own_table)
+
     def lines(self) -> list[str]:
         """Return the stream as lines of the plan's text, the result first."""
         return [*map(str, reversed(self.steps)), *self.source.lines()]

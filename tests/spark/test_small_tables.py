@@ -142,8 +142,12 @@ def row(name: str, number: int = 1, *, is_deleted: bool = False) -> tuple[Any, .
 
 
 def names(target: Target) -> list[str]:
-    rows = target.spark.read.format("delta").load(target.place.path).select("id").collect()
-    return sorted(row["id"] for row in rows)
+    return ids(target.spark.read.format("delta").load(target.place.path))
+
+
+def ids(rows: DataFrame | None) -> list[str]:
+    assert rows is not None
+    return sorted(row["id"] for row in rows.select("id").collect())
 
 
 def test_what_others_commit_in_between_is_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,7 +155,9 @@ def test_what_others_commit_in_between_is_kept(spark: SparkSession, tmp_path: Pa
     for name in ("a", "b", "c"):
         target.take([row(name)], row_merge)
     assert target.history()["one pass"]
+    assert ids(target.rewriter.read_rows(spark)) == names(target) == ["a", "b", "c"]
     DeltaTable.forPath(spark, target.place.path).delete("id = 'a'")
+    assert target.rewriter.read_rows(spark) is None  # only Delta knows the files of the other commit
     target.take([row("d")], row_merge)
     assert names(target) == ["b", "c", "d"]
     target.take([row(name, is_deleted=True) for name in ("b", "c", "d")], row_merge)

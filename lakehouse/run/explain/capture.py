@@ -74,7 +74,7 @@ def capture(
             "both, and of other keys, which move its time. `lakehouse past explain` shows the record that each row "
             "came with."
         )
-    own_topics = {source.topic for source in app.sources if source.own_table}
+    own_topics = app.own_topics
     key_records = sorted(records_of_key(layout, own_topics, table, key, listen), key=lambda record: record.position)
     if not key_records:
         raise NotFound(

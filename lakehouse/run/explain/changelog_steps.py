@@ -109,7 +109,7 @@ def _records_at_places(layout: Layout, table: Table, places: set[TickPlace]) -> 
     """Return the records of bronze at these places."""
     import pyarrow.dataset as ds
 
-    own_topics = {source.topic for source in table.stream.sources if source.own_table}
+    own_topics = table.stream.own_topics
     records_by_place: dict[TickPlace, Record] = {}
     for topic in {topic for _, topic, _, _ in places} & set(table.stream.topics):
         topic_places = [place for place in places if place[1] == topic]

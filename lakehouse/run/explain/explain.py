@@ -110,7 +110,7 @@ def _events_reaching_key(
     layout: Layout, table: Table, sought_key: SoughtKey, cut: Cut, listen: Listen
 ) -> tuple[list[Event], dict[Position, int] | None]:
     """Return the records that reach a key, and the stream time that judges each: None for a table without a clock."""
-    own_topics = {source.topic for source in table.stream.sources if source.own_table}
+    own_topics = table.stream.own_topics
     source = table.stream.source
     # All records that came judge these, not the late table.
     needs_all = not isinstance(table.fold.window, Hopping | None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def _key_column_type(table: Table, name: str) -> str:
 
 
 def records_of_key(
-    layout: Layout, own_topics: set[str], table: Table, key: str, listen: Callable[[int], None]
+    layout: Layout, own_topics: Collection[str], table: Table, key: str, listen: Callable[[int], None]
 ) -> Iterator[Record]:
     """Yield the records of a key. own_topics: the topics that have a bronze table of their own."""
     source, sought_key = table.stream.source, parse_sought(layout, table, key)
@@ -121,7 +121,7 @@ def sought_bytes(source: Source, sought_key: SoughtKey) -> bytes:
     return data
 
 
-def stream_chunks(layout: Layout, own_topics: set[str], stream: Stream, topic: str) -> Iterator[list[Record]]:
+def stream_chunks(layout: Layout, own_topics: Collection[str], stream: Stream, topic: str) -> Iterator[list[Record]]:
     """Yield the records of a stream's topic, some at a time; all at once if some have a meaning only beside others."""
     chunks = bronze_chunks(layout, own_topics, topic)
     if any(source.applies_truncates for source in stream.sources):
@@ -130,7 +130,9 @@ def stream_chunks(layout: Layout, own_topics: set[str], stream: Stream, topic: s
         yield from chunks
 
 
-def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
+def bronze_chunks(
+    layout: Layout, own_topics: Collection[str], topic: str, key: bytes | None = None
+) -> Iterator[list[Record]]:
     """Yield a topic's records of the complete ticks, or only those of a key, some at a time."""
     import pyarrow.dataset as ds
 

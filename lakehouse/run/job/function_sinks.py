@@ -27,7 +27,6 @@ from lakehouse.spark import driver_rows
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.stream_feed import stream_events
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.writer import own_topics
 from lakehouse.spark.transaction import table_id
 
 
@@ -66,7 +65,7 @@ class Telling:
     def __enter__(self) -> Telling:
         with ExitStack() as stack:
             if self._app.functions:
-                bronze.create_tables(self._lake, own_topics(self._app))
+                bronze.create_tables(self._lake, self._app.own_topics)
             for sink in self._app.functions:
                 stack.enter_context(function_lease(self._lake.layout, sink.name))
                 self._functions.append(_Function(self._lake, sink))

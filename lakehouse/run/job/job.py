@@ -44,7 +44,6 @@ from lakehouse.spark.jvm.failure import stop_query
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
-from lakehouse.spark.silver.writer import own_topics
 from lakehouse.spark.table import checked
 
 if TYPE_CHECKING:
@@ -195,13 +194,13 @@ class Job:
             self._look,
             partial(read_ranges, self._bootstrap, self._settings.kafka.options),
             pattern=self._settings.kafka.topic_pattern,
-            own=tuple(own_topics(self._app)),
+            own=tuple(sorted(self._app.own_topics)),
             max_records_per_tick=run_settings.max_records_per_tick,
             max_bytes_per_tick=run_settings.max_bytes_per_tick,
             max_record_bytes=run_settings.max_record_bytes,
             on_data_loss=run_settings.on_data_loss,
         )
-        owned_topics = own_topics(self._app)
+        owned_topics = self._app.own_topics
 
         def keep_up(policy: Policy) -> list[UpkeepResult]:
             upkeep_steps = upkeep_bronze(self._lake, owned_topics, policy)

@@ -42,7 +42,7 @@ from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
+from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.transaction import read_properties, table_id
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -63,7 +63,7 @@ class Publishing:
         with ExitStack() as stack:
             if self._app.sinks:
                 # Bronze's id is the lake's: a publisher counts its progress in bronze's ticks.
-                bronze.create_tables(self._lake, own_topics(self._app))
+                bronze.create_tables(self._lake, self._app.own_topics)
             for sink in self._app.sinks:
                 stack.enter_context(sink_lease(self._lake.layout, sink.topic))
                 self._make_topic(sink)

@@ -26,7 +26,6 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
-from lakehouse.spark.silver.writer import own_topics
 
 DAY_SECONDS = 86_400.0
 # How often VACUUM runs in the time that versions are kept: listing a folder costs more than a few old files would free.
@@ -121,7 +120,7 @@ def upkeep_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: C
         finished_steps = upkeep_tables(lake, app, upkeep_policy, chosen_tables)
         if not table_names:
             finished_steps += upkeep.upkeep_quarantine(lake, app.sources, upkeep_policy)
-            finished_steps += upkeep.upkeep_bronze(lake, own_topics(app), upkeep_policy)
+            finished_steps += upkeep.upkeep_bronze(lake, app.own_topics, upkeep_policy)
             finished_steps += upkeep_control(lake.layout, upkeep_policy, datetime.now(UTC))
     return finished_steps
 
@@ -137,7 +136,7 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
         if table_names:
             return [result for plan in plans for result in plan.expected()]
         plans.append(upkeep.plan_quarantine(lake, app.sources, upkeep_policy))
-        plans.append(upkeep.plan_bronze(lake, own_topics(app), upkeep_policy))
+        plans.append(upkeep.plan_bronze(lake, app.own_topics, upkeep_policy))
         leftovers = plan_control(lake.layout, upkeep_policy, upkeep_time)
     return [result for plan in plans for result in plan.expected()] + leftovers
 

@@ -33,7 +33,6 @@ from lakehouse.spark.changelog import changefeed, published, stream_feed
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.silver.writer import own_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +79,7 @@ class SparkReplay:
 
 def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
     """Write records into bronze, one commit a tick; return the last tick. Records already there stay before them."""
-    owned_topics = own_topics(app)
+    owned_topics = app.own_topics
     bronze.create_tables(lake, owned_topics)
     bronze_state = bronze.open_bronze_epoch(lake)
     ordered_records = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))

@@ -86,7 +86,7 @@ def _other_columns(layout: Layout, table: Table) -> list[str]:
 
 def misplaced_topics(layout: Layout, app: App) -> list[str]:
     """Say which topics' rows lie elsewhere in bronze than `own_table` declares: tables would not find them."""
-    own_topics = {source.topic for source in app.sources if source.own_table}
+    own_topics = app.own_topics
     existing_topics = {topic for topic in app.topics if is_table(layout.own_records(topic))}
     if own_topics == existing_topics:
         return []

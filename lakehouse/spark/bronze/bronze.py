@@ -7,7 +7,7 @@ the tick complete; a topic with a physical table of its own is appended before i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.place import own_topic_place
+from lakehouse.lake.place import TablePlace, own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.spark.bronze.recent_ticks import read_recent
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import commit_log_of, new_table, open_epoch
@@ -183,21 +184,40 @@ def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str]
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
     """
-    own = set(own)
-    shared_table = lake.read(lake.layout.records)
-    topic_names = list(topics)
-    topic_frames = (
-        [shared_table.where(F.col("topic").isin(shared))]
-        if (shared := [name for name in topic_names if name not in own])
-        else []
-    )
-    topic_frames += [lake.read(lake.layout.own_records(topic)) for topic in topic_names if topic in own]
+    return _read_topics(lake, topics, own, lambda place: lake.read(place.path))
+
+
+def read_ticks(
+    lake: OpenLake, topics: Iterable[str], after_tick: int, to_tick: int, own: Iterable[str] = ()
+) -> DataFrame:
+    """Return the bronze rows of these topics in the ticks in (after_tick, to_tick]; own: see `read_topic_records`."""
+
+    def read_table(place: TablePlace) -> DataFrame:
+        recent_rows = read_recent(lake.spark, place, after_tick)
+        return lake.read(place.path) if recent_rows is None else recent_rows
+
+    return between_ticks(_read_topics(lake, topics, own, read_table), after_tick, to_tick)
+
+
+def _read_topics(
+    lake: OpenLake, topics: Iterable[str], own: Iterable[str], read_table: Callable[[TablePlace], DataFrame]
+) -> DataFrame:
+    """Return rows of these topics. read_table: called with the place of each of their tables, returns its rows."""
+    topic_names, own = list(topics), set(own)
+    shared_topics = [name for name in topic_names if name not in own]
+    topic_frames = [read_table(lake.bronze).where(F.col("topic").isin(shared_topics))] if shared_topics else []
+    topic_frames += [read_table(own_topic_place(lake.layout, name)) for name in topic_names if name in own]
     return reduce(DataFrame.unionByName, topic_frames)
 
 
 def read_stream_records(lake: OpenLake, stream: Stream) -> DataFrame:
     """Return the bronze rows of a stream's topics; see `read_topic_records`."""
-    return read_topic_records(lake, stream.topics, {source.topic for source in stream.sources if source.own_table})
+    return read_topic_records(lake, stream.topics, stream.own_topics)
+
+
+def read_stream_ticks(lake: OpenLake, stream: Stream, after_tick: int, to_tick: int) -> DataFrame:
+    """Return the bronze rows of a stream's topics in the ticks in (after_tick, to_tick]."""
+    return read_ticks(lake, stream.topics, after_tick, to_tick, stream.own_topics)
 
 
 def between_ticks(rows: DataFrame, after: int, up_to: int) -> DataFrame:

@@ -40,8 +40,8 @@ def read_schema_ids(
 
     own_table: whether the topic has a table of its own.
     """
-    bronze_rows = bronze.read_topic_records(lake, [topic], [topic] if own_table else [])
-    ids = bronze.between_ticks(bronze_rows, after_tick, to_tick).select(schema_id_of(F.col(part_name)).alias("id"))
+    bronze_rows = bronze.read_ticks(lake, [topic], after_tick, to_tick, [topic] if own_table else [])
+    ids = bronze_rows.select(schema_id_of(F.col(part_name)).alias("id"))
     counts = ids.where(F.col("id").isNotNull()).groupBy("id").count()
     return [row["id"] for row in counts.orderBy(F.desc("count"), "id").limit(limit).collect()]
 

@@ -25,6 +25,7 @@ class Capability(Enum):
     DELTA_LOG = "Delta's snapshot of a log", "each question to a table's log reads the log again"
     DELTA_STATE = "the state in Delta's snapshot", "Delta runs two or three jobs in each commit to read its own log"
     DELTA_COMMIT = "Delta's transaction", "a commit without rows runs Spark jobs"
+    DELTA_FILES = "Delta's frame of named files", "each read of new records runs a Spark job to find their files"
     DELTA_REWRITE = (
         "the writes of Delta's transaction",
         "a batch of a small table takes a MERGE, with several times its work",

@@ -14,7 +14,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark.jvm import plain_log
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available, report_missing
-from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_list, scala_none
+from lakehouse.spark.jvm.java import activate_session, active_jvm, java_session, private_field, scala_list, scala_none
 
 # By the SHA-256 of Delta's snapshot class: the bit that says "the state is known". To find the bit takes Spark jobs,
 # the first of a process, which are slow.
@@ -176,6 +176,26 @@ def take_number(transaction: Any, app_id: str, number: int) -> Any:
 def delta_log_of(spark: SparkSession, path: str) -> Any:
     """Return Delta's own Java object of a table's log."""
     return active_jvm().org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), path)
+
+
+def read_files(spark: SparkSession, path: str, add_lines: Iterable[str]) -> DataFrame | None:
+    """Return the rows of some files of the table at `path`, without a Spark job to find them.
+
+    add_lines: the lines of the table's log that add these files. None if this build of Delta can't.
+    """
+
+    def ask_delta() -> DataFrame:
+        none, log = scala_none(), delta_log_of(spark, path)
+        snapshot, action = log.update(False, none, none), active_jvm().org.apache.spark.sql.delta.actions.Action
+        return frame_of_files(spark, log, snapshot, [action.fromJson(line) for line in add_lines])
+
+    return choose_way(Capability.DELTA_FILES, ask_delta, lambda: None)
+
+
+def frame_of_files(spark: SparkSession, log: Any, snapshot: Any, files: Sequence[Any]) -> DataFrame:
+    """Return the rows of a snapshot's files; all but the session are Delta's own Java objects."""
+    activate_session(spark)
+    return DataFrame(log.createDataFrame(snapshot, scala_list(files), False, scala_none()), spark)
 
 
 def _set_state(newest: JavaSnapshot) -> None:

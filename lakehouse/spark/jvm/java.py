@@ -28,6 +28,11 @@ def java_session(spark: SparkSession) -> Any:
     return session
 
 
+def activate_session(spark: SparkSession) -> None:
+    """Make a session the active one of this thread: new objects of Spark and Delta take that one."""
+    active_jvm().org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))
+
+
 def scala_none() -> Any:
     return active_jvm().scala.Option.empty()
 

@@ -17,8 +17,8 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, choose_way
-from lakehouse.spark.jvm.delta_log import JavaSnapshot, delta_log_of, take_number
-from lakehouse.spark.jvm.java import active_jvm, java_session, scala_list, scala_none
+from lakehouse.spark.jvm.delta_log import JavaSnapshot, delta_log_of, frame_of_files, take_number
+from lakehouse.spark.jvm.java import activate_session, active_jvm, java_session, scala_list, scala_none
 
 CHANGE_TYPE = "_change_type"  # in Delta's change data feed; null for a row that the table has afterwards
 # One task on one core reads and writes all of it. Figures: benchmarks/README.md.
@@ -75,11 +75,22 @@ class TableRewriter:
         """
         return choose_way(Capability.DELTA_REWRITE, lambda: self._rewrite(spark, number, make_rows), lambda: False)
 
+    def read_rows(self, spark: SparkSession) -> DataFrame | None:
+        """Return the table's rows, if its files are those of the last rewrite; None if only Delta knows them."""
+        known = self._live_files
+        if known is None:
+            return None
+        log = delta_log_of(spark, self._path)
+        snapshot = JavaSnapshot(spark, log.update(False, scala_none(), scala_none()))
+        if (known.table_id, known.version) != (snapshot.table_id, snapshot.version):
+            return None
+        return frame_of_files(spark, log, snapshot.java, known.files)
+
     def _rewrite(
         self, spark: SparkSession, number: WriteNumber, make_rows: Callable[[DataFrame], RewrittenRows]
     ) -> bool:
         jvm, none = active_jvm(), scala_none()
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))
+        activate_session(spark)
         log = delta_log_of(spark, self._path)
         transaction = log.startTransaction(none, none)
         snapshot = JavaSnapshot(spark, transaction.snapshot())
@@ -90,7 +101,7 @@ class TableRewriter:
         old_files = self._files_of(snapshot, transaction)
         if sum(_row_count(file) for file in old_files) > ROWS_MAX:
             return False
-        old_rows = DataFrame(log.createDataFrame(snapshot.java, scala_list(old_files), False, none), spark)
+        old_rows = frame_of_files(spark, log, snapshot.java, old_files)
         rewritten_rows = make_rows(old_rows)
         written_files = transaction.writeFiles(cast(Any, rewritten_rows.frame)._jdf, none)
         new_files = [written_files.apply(index) for index in range(written_files.size())]

@@ -51,7 +51,7 @@ class Quarantine:
 
     def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
         self._lake, self._app = lake.own_session(), app
-        self._own_topics = {source.topic for source in app.sources if source.own_table}
+        self._own_topics = app.own_topics
         self._writers = writers
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
         self._unread_sources = [source for source in app.sources if source not in read_sources]
@@ -78,7 +78,6 @@ class Quarantine:
         all of the stream's tables have were looked through before. cache: the records that this batch's tables read.
         """
         reading_writers = self._readers_of(source)
-        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
         table_place = quarantine_place(self._lake.layout, source.name)
         with self._writing(source):
             written_progress = self._lake.progress(table_place)
@@ -88,7 +87,7 @@ class Quarantine:
             after_tick = max(
                 written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
             )
-            new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
+            new_rows = bronze.read_ticks(self._lake, [source.topic], after_tick, to_tick, self._own_topics)
             check_schemas(self._lake, source, to_tick)
             find_schemas = self._lake.schemas.find
             make_records = partial(decode_records, source, new_rows, find_schemas)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from itertools import groupby
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import NotFound
@@ -37,7 +37,7 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantine_writer import Quarantine
 from lakehouse.spark.silver.schema_ticks import PATIENCE_SECONDS, SchemaTicks, SchemaWaiting
 from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, Waiting
-from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
+from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick
 from lakehouse.spark.transaction import commit_log_of
 
 QUERY = "silver"
@@ -84,7 +84,7 @@ class Silver:
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
-            bronze.create_tables(self._lake, own_topics(self._app))
+            bronze.create_tables(self._lake, self._app.own_topics)
             with phase("opening the tables", total=len(self.writers), unit="tables") as opening:
                 for writer in self.writers:
                     stack.enter_context(writer)
@@ -231,8 +231,9 @@ class Silver:
         ticks = [writer.applied for writer in self.writers if writer.applied < self.limit(writer.table, latest_tick)]
         applied_tick = min(ticks, default=self._done_tick)
         if latest_tick - applied_tick > TICKS_UNCOUNTED:
-            bronze_records: DataFrame = bronze.read_topic_records(self._lake, self._app.topics, own_topics(self._app))
-            tick_counts = bronze.between_ticks(bronze_records, applied_tick, latest_tick).groupBy("tick").count()
+            app = self._app
+            new_rows = bronze.read_ticks(self._lake, app.topics, applied_tick, latest_tick, app.own_topics)
+            tick_counts = new_rows.groupBy("tick").count()
             records = 0
             for tick, count in sorted(map(tuple, tick_counts.collect())):
                 if records and records + count > RECORDS_PER_BATCH_MAX:

@@ -45,7 +45,7 @@ class SchemaTicks:
     def __init__(self, lake: OpenLake, app: App) -> None:
         self._lake, self._declarations = lake, app.declarations
         self._sources = [source for source in app.sources if source.is_registered]
-        self._own_topics = {source.topic for source in app.sources if source.own_table}
+        self._own_topics = app.own_topics
         self._parts = app.registered_parts
         self._reasons: dict[str, str] = {}  # by topic
         self._first_asked: dict[tuple[str, str, int], float] = {}  # unknown ids, by the clock of time.monotonic

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from pyspark.sql import DataFrame
+
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
@@ -33,11 +35,6 @@ from lakehouse.spark.silver.quarantine_writer import Quarantine
 from lakehouse.spark.table import late, table_counts, tables, timelines
 from lakehouse.spark.table.input import input_of, must_wait
 from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit_log_of, numbered_writes, open_epoch
-
-
-def own_topics(app: App) -> list[str]:
-    """Return the topics that the application gives a physical bronze table of their own."""
-    return sorted({source.topic for source in app.sources if source.own_table})
 
 
 class SilverWriter:
@@ -116,8 +113,7 @@ class SilverWriter:
             return 0
         batch_input = replace(self._input, lake=replace(self._lake, cache=cache))
         read_records = partial(batch_input.records_with_clocks, self.applied, to_tick)
-        read_rows = partial(self._lake.read, self._state.path)
-        folded_batch = fold.fold_batch(self._fold, read_records, read_rows, self._clock, self._emitted_watermark)
+        folded_batch = fold.fold_batch(self._fold, read_records, self._read_state, self._clock, self._emitted_watermark)
         try:
             for source in folded_batch.bad:
                 quarantine.write(source, to_tick, cache)
@@ -137,6 +133,11 @@ class SilverWriter:
             self._show(to_tick, cache)
         self.applied = to_tick
         return folded_batch.records
+
+    def _read_state(self) -> DataFrame:
+        """Return the rows that the table keeps now."""
+        rows = self._rewriters[self._state.path].read_rows(self._spark)
+        return self._lake.read(self._state.path) if rows is None else rows
 
     @property
     def looked_through(self) -> int:

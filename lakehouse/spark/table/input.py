@@ -70,9 +70,10 @@ class Input:
 
     def rows(self, after_tick: int, to_tick: int) -> DataFrame:
         """Return bronze's rows between two ticks; tick 0 has the skipped rows of all others."""
-        bronze_rows = bronze.read_stream_records(self.lake, self.stream)
-        selected_rows = drop_skipped(bronze.between_ticks(bronze_rows, max(after_tick, NO_TICK), to_tick), self.skip)
+        new_rows = bronze.read_stream_ticks(self.lake, self.stream, max(after_tick, NO_TICK), to_tick)
+        selected_rows = drop_skipped(new_rows, self.skip)
         if self.skip and after_tick < NO_TICK:
+            bronze_rows = bronze.read_stream_records(self.lake, self.stream)
             covered_rows = bronze_rows.where(is_skipped(self.skip)).withColumn("tick", F.lit(NO_TICK).cast("bigint"))
             selected_rows = covered_rows.unionByName(selected_rows)
         return self.select_rows(selected_rows)

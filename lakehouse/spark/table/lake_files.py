@@ -54,8 +54,8 @@ class SparkLakeFiles:
                 has_topic_records(self.layout.topic_records(topic, self._own_topics), topic, after_tick, to_tick)
                 for topic in topics
             )
-        bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)
-        return not bronze.between_ticks(bronze_rows, after_tick, to_tick).limit(1).isEmpty()
+        bronze_rows = bronze.read_ticks(self._lake, topics, after_tick, to_tick, self._own_topics)
+        return not bronze_rows.limit(1).isEmpty()
 
     def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
         bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)

@@ -27,9 +27,7 @@ def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) ->
 
 
 def _lake_files(open_table: OpenTable) -> SparkLakeFiles:
-    return SparkLakeFiles(
-        open_table.lake, {source.topic for source in open_table.table.stream.sources if source.own_table}
-    )
+    return SparkLakeFiles(open_table.lake, open_table.table.stream.own_topics)
 
 
 def version_at_tick(open_table: OpenTable, tick: int, table_place: TablePlace | None = None) -> int:

@@ -45,7 +45,7 @@ def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
         topic: coverage.topics[topic].id if topic in coverage.topics else None for topic in last_ids
     }:
         after_tick = min(tick for tick, _ in ids_by_topic.values())
-        rows = bronze.between_ticks(bronze.read_stream_records(lake, stream), after_tick, to_tick)
+        rows = bronze.read_stream_ticks(lake, stream, after_tick, to_tick)
         new_ids = rows.groupBy("topic", "topic_id").agg(F.min("tick").alias("tick")).orderBy("tick").collect()
         for row in new_ids:
             tick, ids = ids_by_topic[row["topic"]]

@@ -1,0 +1,45 @@
+"""Reads the last ticks from the files that their commits name: Delta runs Spark jobs to find these files."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.lake.commit_log import CommitLog
+from lakehouse.lake.commit_metadata import app_id
+from lakehouse.lake.place import TablePlace
+from lakehouse.spark.jvm.delta_log import read_files
+from lakehouse.spark.transaction import commit_log_of, read_progress
+
+TICKS_MAX = 16  # a batch has few; more would mean to read many commits
+
+
+def read_recent(spark: SparkSession, place: TablePlace, after_tick: int) -> DataFrame | None:
+    """Return the rows of a table of bronze that have a tick after `after_tick`, and perhaps others.
+
+    None if only Delta can tell: there are many such ticks, or files were replaced since.
+    """
+    if read_progress(spark, place).tick - after_tick > TICKS_MAX:
+        return None
+    log = commit_log_of(spark, place.path)
+    file_lines = _added_files(log, place, after_tick)
+    return None if file_lines is None else read_files(spark, place.path, file_lines)
+
+
+def _added_files(log: CommitLog, place: TablePlace, after_tick: int) -> list[str] | None:
+    """Return the log's lines of the files that were added after a tick; None if the log does not tell."""
+    added_lines: list[str] = []
+    version = log.newest
+    for commit in log.walk_back():
+        metadata = commit.metadata
+        if metadata is not None and metadata.app == app_id(place.name) and metadata.tick <= after_tick:
+            return added_lines
+        for line in log.lines(commit.version):
+            action = next(iter(json.loads(line)), None)
+            if action == "remove":
+                return None
+            if action == "add":
+                added_lines.append(line)
+        version = commit.version - 1
+    return added_lines if version < 0 else None
