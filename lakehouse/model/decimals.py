@@ -11,8 +11,8 @@ from unicodedata import decimal
 
 from sqlglot import exp
 
+from lakehouse.model.function.scalar import BLANKS, negate_number, wrap_around
 from lakehouse.model.logic import BITS
-from lakehouse.model.scalar import BLANKS, negate_number, wrap_around
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX

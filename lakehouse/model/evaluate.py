@@ -13,22 +13,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model.decimals import DECIMALS, long_arithmetic, negation_for_type, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
 from lakehouse.model.function.pattern import matches_like
-from lakehouse.model.functions import FUNCTIONS
-from lakehouse.model.logic import (
-    BITS,
-    ColumnValues,
-    Evaluator,
-    and_evaluator,
-    cast_to_one_type,
-    compile_boolean,
-    compile_column,
-    compile_literal,
-    null_beyond_years,
-    null_safe_equality,
-    or_evaluator,
-    strict_function,
-)
-from lakehouse.model.scalar import (
+from lakehouse.model.function.scalar import (
     CASTS,
     TRY_CASTS,
     arithmetic_operator,
@@ -42,6 +27,21 @@ from lakehouse.model.scalar import (
     to_string,
     whole_division,
     wrap_around,
+)
+from lakehouse.model.function.table import FUNCTIONS
+from lakehouse.model.logic import (
+    BITS,
+    ColumnValues,
+    Evaluator,
+    and_evaluator,
+    cast_to_one_type,
+    compile_boolean,
+    compile_column,
+    compile_literal,
+    null_beyond_years,
+    null_safe_equality,
+    or_evaluator,
+    strict_function,
 )
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import is_equal
+from lakehouse.model.function.scalar import is_equal
 from lakehouse.plan.schema import Column
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, function_named

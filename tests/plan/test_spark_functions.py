@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.errors import ExpressionError, NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.functions import FUNCTIONS
+from lakehouse.model.function.table import FUNCTIONS
 from lakehouse.plan.expression import Expression, expression_type, parse_expression
 from lakehouse.plan.schema import Column
 from lakehouse.plan.spark_functions.guards import null_condition

@@ -21,7 +21,7 @@ from lakehouse.errors import Fenced, PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import UnchangedRows, VisibleCommit
 from lakehouse.lake.place import TablePlace
-from lakehouse.model.functions import FUNCTIONS as MODEL_FUNCTIONS
+from lakehouse.model.function.table import FUNCTIONS as MODEL_FUNCTIONS
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.spark_functions.table import RECORDS
 from lakehouse.run.scenario.scenario import read_scenario

@@ -167,7 +167,7 @@ def _arrow_function(name: str, argument_count: int, result_type: str) -> Any:
     arrow_type = to_arrow_type(spark_type, timezone="UTC")
 
     def run_batch(*columns: pa.Array) -> pa.Array:
-        from lakehouse.model.functions import FUNCTIONS as MODEL_FUNCTIONS
+        from lakehouse.model.function.table import FUNCTIONS as MODEL_FUNCTIONS
 
         function, results = MODEL_FUNCTIONS[name], []
         for arguments in zip(*(column.to_pylist() for column in columns), strict=True):

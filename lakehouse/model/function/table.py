@@ -14,9 +14,8 @@ from functools import cmp_to_key
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model import moment_functions, number_functions, text_functions
-from lakehouse.model.function import java_text, java_time, json_node, json_text, url
-from lakehouse.model.scalar import is_equal, negate_number, to_string, whole_rest, wrap_result
+from lakehouse.model.function import java_text, java_time, json_node, json_text, moment, number, text, url
+from lakehouse.model.function.scalar import is_equal, negate_number, to_string, whole_rest, wrap_result
 from lakehouse.plan.spark_functions.guards import MADE_MAX
 from lakehouse.semantics.time.moment import to_milliseconds
 
@@ -217,9 +216,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "upper": str.upper,
     "lower": str.lower,
     "abs": lambda value: abs(value) if isinstance(value, float) else negate_number(value) if value < 0 else value,
-    **text_functions.FUNCTIONS,
-    **moment_functions.FUNCTIONS,
-    **number_functions.FUNCTIONS,
+    **text.FUNCTIONS,
+    **moment.FUNCTIONS,
+    **number.FUNCTIONS,
     **json_text.FUNCTIONS,
     **json_node.FUNCTIONS,
     **java_text.FUNCTIONS,
