@@ -37,9 +37,14 @@ READ_BY: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("bigint", FLAT, {"decimals": "string", "times": {"made": "nanos"}}),
     ("string", FLAT, {"decimals": "string", "flattened": True}),
     ("int", FLAT.replace("decimal(10, 2)", "decimal(4, 3)"), {"decimals": "precise", "times": {"made": "millis"}}),
+    ("int", FLAT, {"meta": META}),
+    ("bigint", FLAT, {"flattened": True}),
+    ("int", FLAT, {"decimals": "string"}),
+    ("int", FLAT.replace("decimal(10, 2)", "decimal(38, 4)"), {"times": {"made": "micros"}}),
     ("int", "NAME string, N int, AMOUNT decimal(10, 2), OK boolean, Born date", {"decimals": "precise"}),
     ("int", "NAME string, N int, Made timestamp", {"flattened": True, "times": {"Made": "micros"}}),
 )
+STREAMS_COMPARED = 10  # of all, drawn: another run compares others
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLACEHOLDER = "__debezium_unavailable_value"
 TYPES: dict[str, dict[str, Any]] = {
@@ -51,6 +56,22 @@ TYPES: dict[str, dict[str, Any]] = {
     "photo": {"type": "bytes"},
     "tags": {"type": "array", "items": {"type": "string"}},
 }
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+ODD_TYPES: dict[str, tuple[Any, ...]] = {
+    "amount": (
+        {"type": "string"}, {"type": "double"}, {"type": "bytes"}, {"type": "bytes", "name": CONNECT + "Decimal"},
+        *({"type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": scale}}
+          for scale in ("0", "3", "-1", "99999", 2, None, "x")),
+    ),
+    "made": (
+        {"type": "string", "name": DEBEZIUM + "ZonedTimestamp"}, {"type": "int64"},
+        *({"type": "int64", "name": name}
+          for name in (DEBEZIUM + "Timestamp", DEBEZIUM + "NanoTimestamp", CONNECT + "Timestamp", DEBEZIUM + "Date")),
+    ),
+    "born": ({"type": "int32"}, {"type": "int64", "name": DEBEZIUM + "Timestamp"}, {"type": "string"}),
+    "photo": ({"type": "string"}, {"type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "0"}}),
+    "name": ({"type": "bytes"}, {"type": "string", "name": "io.debezium.data.Json"}),
+}  # fmt: skip
 ODD_VALUES = (
     None, "", "a", "AA==", 0, -1, 1.5, 10**20, True, [], ["a", None], {}, {"scale": 2, "value": "AQ=="}, PLACEHOLDER,
     base64.b64encode(PLACEHOLDER.encode()).decode(), 9223372036825200000, "2026-01-01", "\ud800", "é",
@@ -81,14 +102,26 @@ def values(draw: random.Random) -> dict[str, Any]:
     }
 
 
+def schema_of_row(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"field": name} | kind for name, kind in types.items()]}
+
+
+def odd_types(draw: random.Random) -> dict[str, dict[str, Any]]:
+    """Return the types of a schema that another connector may write, or somebody broke."""
+    types = dict(TYPES)
+    for _ in range(draw.randrange(3)):
+        name = draw.choice(list(ODD_TYPES))
+        types[draw.choice([name, name, name.upper()])] = draw.choice(ODD_TYPES[name])
+    return types if draw.random() < 0.9 else {name.upper(): kind for name, kind in types.items()}
+
+
 def event(draw: random.Random, operation: str, row: dict[str, Any] | None, *, with_schema: bool) -> dict[str, Any]:
     envelope = {
         "before": None, "after": row, "source": {"ts_ms": draw.randrange(10**12), "lsn": 1}, "op": operation, "ts_ms": 1
     }  # fmt: skip
     if not with_schema:
         return envelope
-    fields = [{"field": name} | kind for name, kind in TYPES.items()]
-    after = {"type": "struct", "field": "after", "fields": fields}
+    after = schema_of_row(TYPES) | {"field": "after"}
     return {"schema": {"type": "struct", "fields": [after | {"field": "before"}, after]}, "payload": envelope}
 
 
@@ -110,11 +143,31 @@ def odd_value(draw: random.Random) -> bytes | None:
         document = row | {"name": {"$symbol": "a"}, "made": {"$date": {"$numberLong": str(draw.randrange(10**15))}}}
         document |= {"amount": {"$numberDecimal": draw.choice(["1.5", "NaN", 7])}}
         inner["after"] = json.dumps(draw.choice([document, row, 7])) + draw.choice(["", "", "x"])
+    if draw.random() < 0.5 and "schema" in whole and isinstance(whole["schema"], dict):
+        whole["schema"] = {"type": "struct", "fields": [schema_of_row(odd_types(draw)) | {"field": "after"}]}
     if draw.random() < 0.1:
         whole["schema"] = draw.choice(ODD_VALUES)
-    data = json.dumps(
-        draw.choice([whole, whole, whole, row, row | {"__deleted": draw.choice(["true", "false"])}])
-    ).encode()
+    row_alone = row if draw.random() < 0.5 else row | {"__deleted": draw.choice(["true", "false"])}
+    if draw.random() < 0.5:
+        row_alone = {"schema": schema_of_row(odd_types(draw)), "payload": row_alone}
+    if draw.random() < 0.1:
+        whole[draw.choice(["payload", "x"])] = draw.choice(ODD_VALUES)
+    separators = draw.choice([(",", ":"), (",", ":"), (", ", ": "), (" ,\n", "\t: ")])
+    data = json.dumps(draw.choice([whole, whole, whole, row_alone, row_alone]), separators=separators).encode()
+    if draw.random() < 0.05:
+        data = (
+            draw.choice(
+                [
+                    b"[%s]}",
+                    b"%s}{}",
+                    b"%s]}",
+                    b'{"payload":%s}',
+                    b'{"schema":{},"payload":%s}',
+                    b'{"schema":{},"payload" :7}{"payload":%s}',
+                ]
+            )
+            % data
+        )
     match draw.randrange(12):
         case 0:
             return None
@@ -162,8 +215,11 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     streams = [
         lh.debezium("docs", key=f"id {key_type}", schema=schema, **options) for key_type, schema, options in READ_BY
     ]
-    streams.append(lh.stream("docs", key="id int", schema=SCHEMA, format="connect_json", key_format="connect_json"))
-    for number, stream in enumerate(streams):
+    streams += [
+        lh.stream("docs", key=f"id {key_type}", schema=schema, format="connect_json", key_format="connect_json")
+        for key_type, schema in (("int", SCHEMA), ("int", FLAT), ("string", FLAT))
+    ]
+    for number, stream in enumerate(draw.sample(streams, STREAMS_COMPARED)):
         source = stream.source if number % 2 else stream.latest("rows").stream.source
         assert isinstance(source, Source)
         comparison.add(source, rows, records, is_same=is_same)
@@ -172,6 +228,37 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     assert comparison.deletes > 10, "some say when they were"
     reasons = {reason[:30] for reason in comparison.reasons}
     assert len(reasons) > 10, reasons
+
+
+def test_spark_itself_reads_records_with_their_schema(spark: SparkSession) -> None:
+    from lakehouse.spark.part.parts import make_part
+
+    draw = random.Random(1)
+    row: dict[str, Any] = {"id": 1, "name": "ann", "amount": "AeI6", "made": 7, "born": 8, "photo": "AAE=", "n": None}
+    zoned = TYPES | {"made": {"type": "string", "name": DEBEZIUM + "ZonedTimestamp"}, "amount": {"type": "string"}}
+    wholes = [event(draw, operation, row, with_schema=True) for operation in "curd"]
+    rows_alone = [
+        {"schema": schema_of_row(TYPES), "payload": row},
+        {"schema": schema_of_row(zoned), "payload": row | {"made": "2026-01-01T00:00:00Z", "amount": "-12.50"}},
+        {"schema": schema_of_row(TYPES), "payload": {name.upper(): value for name, value in row.items()}},
+        row | {"made": "2026-01-01T00:00:00.5Z", "amount": 12.5},
+    ]
+    for stream, values_written in (
+        (lh.debezium("docs", key="id int", schema=FLAT), wholes),
+        (lh.debezium("docs", key="id int", schema=FLAT, flattened=True), rows_alone),
+        (lh.stream("docs", key="id int", schema=FLAT, format="connect_json"), rows_alone),
+    ):
+        source = stream.source
+        assert isinstance(source, Source)
+        part = make_part("value", source.value_format, source.value, {})
+        texts = [json.dumps(value, separators=(",", draw.choice([":", ": "]))) for value in values_written]
+        frame = spark.createDataFrame([(text.encode(),) for text in texts], "value binary")
+        frame = frame.select(*[column.alias(name) for name, column in part.bronze_columns.items()])
+        for columns in part.separate_columns:
+            frame = frame.withColumns(columns)
+        slow = [row["text"] for row in frame.where("_slow_value").select(part.text.alias("text")).collect()]
+        assert not slow, source.value_format
+        assert frame.where(part.bad).count() == 0
 
 
 @pytest.mark.parametrize("seed", seeds(5))

@@ -44,6 +44,7 @@ from lakehouse.formats.values.json_value import (
     require_text,
 )
 from lakehouse.formats.values.text_value import (
+    NOT_FINITE,
     fit_decimal,
     parse_binary,
     parse_date,
@@ -229,19 +230,41 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
         return decimal_of_unscaled(_unscaled(unscaled), _scale(parts["scale"]), precision, scale)
     if not _is_text(value):
         raise unfit_value(type_text, json_for_reason(value))
-    if _semantic_type(schema) == _DECIMAL:
-        own_scale = _scale(_part(_part(schema, "parameters"), "scale"))
+    own_scale = scale_of_bytes(schema, decimals, scale)
+    if own_scale is not None:
         return decimal_of_unscaled(_unscaled(value), own_scale, precision, scale)
-    if _part(schema, "type") == "string" or (schema is None and decimals == "string"):
+    if has_digits(schema, decimals):
         parse_decimal(value, precision, scale)  # its digits fit, rounded: then an exact one can be made
         return _exact_decimal(exact_decimal(value), precision, scale)
-    if schema is None and decimals == "precise":
-        return decimal_of_unscaled(_unscaled(value), scale, precision, scale)
+    if value in NOT_FINITE:
+        raise Unfit(f"expected {type_text}, found {value}: a decimal has no such value. Declare double, which has")
     raise Unfit(
         f"a text may be the bytes of a {type_text} or its digits, and no schema says which: let the converter write it "
         "(schemas.enable=true), or, of a change log, declare decimals='precise' or decimals='string' (Debezium's "
         f"decimal.handling.mode); found {clip_text(json_for_reason(value))}"
     )
+
+
+def scale_of_bytes(schema: Any, decimals: str, scale: int) -> int | None:
+    """Return the scale of the bytes that a text is; None if it is none. scale: of the column. Raises Unfit."""
+    if _semantic_type(schema) == _DECIMAL:
+        return _scale(_part(_part(schema, "parameters"), "scale"))
+    return scale if schema is None and decimals == "precise" else None
+
+
+def has_digits(schema: Any, decimals: str) -> bool:
+    """Say whether a text that is not a decimal's bytes is its digits."""
+    return is_written_as(schema, "string") or (schema is None and decimals == "string")
+
+
+def unit_of_number(schema: Any, unit: str) -> str:
+    """Return the unit in which a number is a moment; empty if nothing says it. unit: the declared one, or empty."""
+    return _UNIT_OF_SEMANTIC_TYPE.get(_semantic_type(schema), unit)
+
+
+def is_written_as(schema: Any, type_name: str) -> bool:
+    """Say whether a schema is one of this type: "string", "bytes"."""
+    return bool(_part(schema, "type") == type_name)
 
 
 def _plain_number(value: Any, schema: Any) -> Any:
@@ -264,7 +287,7 @@ def _digits_of(unscaled: int, scale: int) -> str:
 
 
 def _require_no_bytes(value: Any, schema: Any) -> Any:
-    if _part(schema, "type") == "bytes":
+    if is_written_as(schema, "bytes"):
         declared_type = "decimal" if _semantic_type(schema) == _DECIMAL else "binary"
         found_text = f"bytes ({_semantic_type(schema) or 'of the schema'})"
         raise Unfit(f"expected string, found {found_text}: declare {declared_type}; {json_for_reason(value)}")
@@ -313,7 +336,7 @@ def _read_connect_timestamp(value: Any, schema: Any, unit: str) -> datetime:
     semantic_type = _semantic_type(schema)
     if not isinstance(value, JsonNumber):
         return parse_timestamp(require_text(value, "timestamp"))
-    own_unit = _UNIT_OF_SEMANTIC_TYPE.get(semantic_type, unit)
+    own_unit = unit_of_number(schema, unit)
     if not own_unit:
         raise Unfit(
             "a number may be milliseconds, microseconds or nanoseconds, and no schema says which: let the converter "
@@ -331,7 +354,7 @@ def _read_connect_timestamp(value: Any, schema: Any, unit: str) -> datetime:
 def _read_date(value: Any, schema: Any, unit: str) -> date:
     if not isinstance(value, JsonNumber):
         return parse_date(require_text(value, "date"))
-    own_unit = _UNIT_OF_SEMANTIC_TYPE.get(_semantic_type(schema), unit or "days")
+    own_unit = unit_of_number(schema, unit or "days")
     if own_unit != "days" and not unit:
         raise unfit_value("date", f"a timestamp, {_semantic_type(schema)}: {json_for_reason(value)}")
     try:
@@ -341,7 +364,7 @@ def _read_date(value: Any, schema: Any, unit: str) -> date:
 
 
 def _read_binary(value: Any, schema: Any) -> bytes:
-    if not _is_text(value) or _part(schema, "type") == "string":
+    if not _is_text(value) or is_written_as(schema, "string"):
         raise unfit_value("base64 (Debezium's binary.handling.mode is bytes)", json_for_reason(value))
     return parse_binary(value)
 

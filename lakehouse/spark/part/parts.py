@@ -17,6 +17,7 @@ from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.expression.protobuf_batches import MessageBatches, PlainMessageBatches
 from lakehouse.spark.part.avro_part import AvroPart
+from lakehouse.spark.part.connect_part import ConnectPart
 from lakehouse.spark.part.debezium_avro_part import DebeziumAvroPart
 from lakehouse.spark.part.debezium_part import DebeziumPart
 from lakehouse.spark.part.json_key_part import JsonKeyPart
@@ -121,6 +122,7 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json": (JsonKeyPart, JsonPart),
     "json_any_case": (JsonAnyCasePart,),
     "kafka": (PlainPart, IntegerPart),
+    "connect_json": (ConnectPart,),
     "debezium": (DebeziumPart,),
     "debezium_avro": (DebeziumAvroPart, AvroPart),
     "avro": (AvroPart,),

@@ -1,0 +1,90 @@
+"""What the schema beside records of Kafka Connect says of their values, once for all records that have it.
+
+It is what `lakehouse.formats.values.connect_value` asks the schema for each value, so that other code can read the
+values without the schema: lakehouse.spark.part.connect_part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.formats.values.connect_record import RecordSchema
+from lakehouse.formats.values.connect_value import (
+    Fields,
+    has_digits,
+    is_written_as,
+    scale_of_bytes,
+    unit_of_number,
+    unwrap,
+)
+from lakehouse.formats.values.json_text import parse_value
+from lakehouse.formats.values.text_value import precision_and_scale
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
+from lakehouse.plan.names.debezium_options import DebeziumOptions
+from lakehouse.plan.schema import Column, base_type
+
+BEFORE_PAYLOAD = b'"payload":'
+# The numbers in `Meaning.of_values`. Of a decimal: its text is digits, or else bytes, and this the power of ten that
+# gives them the column's scale. Of a timestamp: the microseconds in the unit of a number.
+DIGITS, NANOS = 0, 0
+MICROS_OF_UNIT = {"nanos": NANOS, "micros": 1, "millis": 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """fits: whether values may be read as `of_values` and the columns say; else only the rule itself can read them.
+
+    of_values: a number as above for each of `explained_columns`; None if the schema does not explain them.
+    """
+
+    fits: bool
+    of_values: tuple[int | None, ...]
+
+
+def meaning_of_start(
+    start: bytes, columns: tuple[Column, ...], options: DebeziumOptions, *, is_row_alone: bool
+) -> Meaning | None:
+    """Return the meaning of the values behind the start of a record, its text up to BEFORE_PAYLOAD.
+
+    None if this is no start of {"schema": ..., "payload": ...}. columns: of the row, with their names in the topic.
+    is_row_alone: whether the payload is the row, and not an event with the row in `after`.
+    """
+    try:
+        parsed_schema, _ = unwrap(parse_value(decode_utf8(start + BEFORE_PAYLOAD + b"null}")))
+        if parsed_schema is None:
+            return None
+        schema = RecordSchema(parsed_schema)
+        fields = schema.of_row if is_row_alone else schema.of_after
+        return _meaning_of_fields(fields, columns, options)
+    except Unfit:
+        return None
+
+
+def _meaning_of_fields(fields: Fields | None, columns: tuple[Column, ...], options: DebeziumOptions) -> Meaning:
+    """Raises Unfit for a schema that is none."""
+    fits, of_values, units = True, [], dict(options.times)
+    for column in columns:
+        schema = fields.get(column.name) if fields is not None else None
+        unit = unit_of_number(schema, units.get(column.name, ""))
+        match base_type(column.type):
+            case "decimal":
+                _, scale = precision_and_scale(column.type)
+                own_scale = scale_of_bytes(schema, options.decimals, scale)
+                if own_scale is not None:
+                    of_values.append(10 ** (scale - own_scale) if 0 <= own_scale <= scale else None)
+                else:
+                    of_values.append(DIGITS if has_digits(schema, options.decimals) else None)
+            case "timestamp":
+                of_values.append(MICROS_OF_UNIT.get(unit))
+            case "date":
+                fits &= unit in ("", "days")
+            case "string":
+                fits &= not is_written_as(schema, "bytes")
+            case "binary":
+                fits &= not is_written_as(schema, "string")
+    return Meaning(fits, tuple(of_values))
+
+
+def explained_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return those columns of which `Meaning.of_values` has a number."""
+    return tuple(column for column in columns if base_type(column.type) in ("decimal", "timestamp"))
