@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,8 @@ from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.semantics.time.window import Window
 from lakehouse.semantics.time.years import is_possible_time
 
+DecodePart = Callable[[bytes | None], dict[str, Any] | None]
+
 
 def decode_columns(
     format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
@@ -35,18 +37,38 @@ def decode_columns(
     The reason names fields as they are in the topic; the row has the names of columns. schemas: of those who wrote the
     topic's values.
     """
-    return None if data is None else _decode(codec_of(format).with_schemas(schemas), columns, data)
+    return part_decoder("value", format, columns, schemas)(data)
 
 
-def _decode(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
+def part_decoder(
+    part_name: str, format: str, columns: tuple[Column, ...], schemas: WriterSchemas = NO_SCHEMAS
+) -> DecodePart:
+    """Return the function that decodes the bytes of a record's "key" or "value", as `decode_key`, `decode_columns` do.
+
+    What is the same for all records is looked up once.
+    """
+    codec = codec_of(format).with_schemas(schemas)
+    if part_name == "key":
+        return lambda data: None if data is None else _decode_key(codec, columns, data)
+    decode = _row_decoder(codec, columns)
+    return lambda data: None if data is None else decode(data)
+
+
+def _row_decoder(codec: Codec, columns: tuple[Column, ...]) -> Callable[[bytes], dict[str, Any] | None]:
     fields = tuple(column.in_topic for column in columns) if any(c.is_renamed for c in columns) else columns
     if codec.format.is_named:
         fields = fields_of(fields)
     if codec.format.has_number_moments:
-        row = epoch.numbers_to_moments(codec.decode(data, epoch.number_columns(fields)), fields)
+        number_columns = epoch.number_columns(fields)
+
+        def decode(data: bytes) -> dict[str, Any] | None:
+            return epoch.numbers_to_moments(codec.decode(data, number_columns), fields)
     else:
-        row = codec.decode(data, fields)
-    return row if fields is columns else rename_columns(row, fields, columns)
+
+        def decode(data: bytes) -> dict[str, Any] | None:
+            return codec.decode(data, fields)
+
+    return decode if fields is columns else lambda data: rename_columns(decode(data), fields, columns)
 
 
 def decode_key(
@@ -57,9 +79,10 @@ def decode_key(
     A key is null if it has no bytes, is the literal null, or has only null columns: an absent field is null, and so is
     an empty field of a delimited line (docs/rules.md, rule 4).
     """
-    if data is None:
-        return None
-    codec = codec_of(format).with_schemas(schemas)
+    return part_decoder("key", format, columns, schemas)(data)
+
+
+def _decode_key(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
     if codec.format.window is not None:
         return _decode_windowed_key(codec, codec.format.window, columns, data)
     return _decode_own_key(codec, columns, data)
@@ -70,7 +93,7 @@ def _decode_own_key(codec: Codec, columns: tuple[Column, ...], data: bytes) -> d
     if any(column.is_renamed for column in columns):
         topic_columns = tuple(column.in_topic for column in columns)
         return rename_columns(_decode_own_key(codec, topic_columns, data), topic_columns, columns)
-    row = _decode(codec, columns, data) if codec.format.is_converted else codec.decode_key(data, columns)
+    row = _row_decoder(codec, columns)(data) if codec.format.is_converted else codec.decode_key(data, columns)
     is_null = row is None or all(value is None for value in row.values())
     return None if row is None or is_null else {name: key_value(value) for name, value in row.items()}
 
@@ -91,30 +114,34 @@ def _decode_windowed_key(
     return None if row is None else row | window_bounds
 
 
-def decode_part(
-    part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
-) -> dict[str, Any] | None:
-    """Return the row in the bytes of a record's "key" or "value", as `decode_key` or `decode_columns` does."""
-    decode = decode_key if part_name == "key" else decode_columns
-    return decode(format, columns, data, schemas)
-
-
 def reason_not_fitting(
     part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
 ) -> str | None:
-    """Return why the bytes of a record's "key" or "value" do not fit; None if they fit.
+    """Return why the bytes of a record's "key" or "value" do not fit; None if they fit: see `reason_finder`."""
+    return reason_finder(part_name, format, columns, schemas)(data)
+
+
+def reason_finder(
+    part_name: str, format: str, columns: tuple[Column, ...], schemas: WriterSchemas = NO_SCHEMAS
+) -> Callable[[bytes | None], str | None]:
+    """Return the function that says why the bytes of a record's "key" or "value" do not fit; None if they fit.
 
     For a key, the reason also names the formats that could read it.
     """
-    try:
-        decode_part(part_name, format, columns, data, schemas)
-    except Unfit as error:
-        hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
-        traits = parse_format(format).traits
-        if data and not traits.is_registered:
-            hint += prefix_hint(data, traits.language or "Avro")
-        return f"{part_name}: {error}{hint}"
-    return None
+    decode = part_decoder(part_name, format, columns, schemas)
+
+    def find_reason(data: bytes | None) -> str | None:
+        try:
+            decode(data)
+        except Unfit as error:
+            hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
+            traits = parse_format(format).traits
+            if data and not traits.is_registered:
+                hint += prefix_hint(data, traits.language or "Avro")
+            return f"{part_name}: {error}{hint}"
+        return None
+
+    return find_reason
 
 
 def decode_record(source: Source, record: Record, find_schemas: FindSchemas = find_no_schemas) -> Decoded | BadRecord:

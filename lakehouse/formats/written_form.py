@@ -28,7 +28,7 @@ from typing import Any
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
-from lakehouse.formats.decode import declared_schemas, decode_part
+from lakehouse.formats.decode import declared_schemas, part_decoder
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
@@ -139,6 +139,6 @@ def _row_or_reason(
     part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas
 ) -> Any:
     try:
-        return decode_part(part_name, format, columns, data, schemas)
+        return part_decoder(part_name, format, columns, schemas)(data)
     except Unfit as error:
         return str(error)

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode_part, decode_record
+from lakehouse.formats.decode import decode_record, part_decoder
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -128,13 +128,18 @@ class Bench:
 def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     log = str(tmp_path / "decoded")
 
-    def logged(name: str, format: str, columns: Any, data: bytes | None, schemas: Any) -> Any:
-        if format == "delimited" and data is not None:
-            with Path(log).open("a") as file:
-                file.write(data.decode() + "\n")
-        return decode_part(name, format, columns, data, schemas)
+    def logged_decoder(name: str, format: str, columns: Any, schemas: Any) -> Any:
+        decode = part_decoder(name, format, columns, schemas)
 
-    monkeypatch.setattr(record_part, "decode_part", logged)
+        def logged(data: bytes | None) -> Any:
+            if format == "delimited" and data is not None:
+                with Path(log).open("a") as file:
+                    file.write(data.decode() + "\n")
+            return decode(data)
+
+        return logged
+
+    monkeypatch.setattr(record_part, "part_decoder", logged_decoder)
     return Bench(spark, tmp_path)
 
 
@@ -245,7 +250,7 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
         with monkeypatch.context() as patched:
             patched.setattr(
-                *((writer, "merge_batch") if where == "merge" else (record_part, "decode_part")), failing(where)
+                *((writer, "merge_batch") if where == "merge" else (record_part, "part_decoder")), failing(where)
             )
             with pytest.raises(Exception, match=f"{where} failed"):
                 silver.catch_up(1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse.formats.codec.protobuf_codec import own_schema
 from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
-from lakehouse.formats.decode import decode_part
+from lakehouse.formats.decode import DecodePart, part_decoder
 from lakehouse.formats.protobuf.proto_indexes import FIRST, read_indexes
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
@@ -56,7 +56,8 @@ class MessageBatches:
             left_places += [place for place, left in zip(places, is_left, strict=True) if left]
             order += [-1 if left else place for place, left in zip(places, is_left, strict=True)]
         if left_places:
-            arrays.append(pa.array([self._decode_one(values[place]) for place in left_places], self.arrow_type))
+            decode = part_decoder(self.name, self.format, self.columns, self.schemas)
+            arrays.append(pa.array([_row_or_reason(decode, values[place]) for place in left_places], self.arrow_type))
             order += left_places
         if len(arrays) == 1 and order == list(range(len(values))):
             return arrays[0]
@@ -112,12 +113,6 @@ class MessageBatches:
     def _fields(self) -> tuple[Column, ...]:
         return tuple(column.in_topic for column in self.columns)
 
-    def _decode_one(self, value: bytes | None) -> dict[str, Any] | None:
-        try:
-            return None if value is None else decode_part(self.name, self.format, self.columns, value, self.schemas)
-        except Unfit as error:
-            return {"_unfit": str(error)}
-
 
 @dataclass(frozen=True)
 class PlainMessageBatches(MessageBatches):
@@ -159,3 +154,10 @@ def _quick_reader(
         return ArrowReader(schema, schema.message(indexes), columns, ignores_case=ignores_case)
     except NotQuick:
         return None
+
+
+def _row_or_reason(decode: DecodePart, value: bytes | None) -> dict[str, Any] | None:
+    try:
+        return decode(value)
+    except Unfit as error:
+        return {"_unfit": str(error)}

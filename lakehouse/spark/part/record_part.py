@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
-from lakehouse.formats.decode import decode_part, deleted_ms
+from lakehouse.formats.decode import deleted_ms, part_decoder
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
@@ -157,11 +157,10 @@ def python_decoder(part: Part) -> Callable[[Column], Column]:
 
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []
+        decode_bytes = part_decoder(part_name, format_name, columns, schemas)
         for raw_bytes in batch.to_pylist():
             try:
-                rows.append(
-                    None if raw_bytes is None else decode_part(part_name, format_name, columns, raw_bytes, schemas)
-                )
+                rows.append(decode_bytes(raw_bytes))
             except Unfit as error:
                 rows.append({"_unfit": str(error)})
         return pa.array(rows, type=arrow_type)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.codec.registered import FindSchemas
-from lakehouse.formats.decode import part_schemas, reason_not_fitting
+from lakehouse.formats.decode import part_schemas, reason_finder
 from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
@@ -63,16 +63,17 @@ def _reason(source: Source, find_schemas: FindSchemas) -> Callable[..., Column]:
     ]
     default_reason = EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema"
 
-    def reason_of(data: tuple[bytes | None, bytes | None], ms: int | None, own: bool, judged_by: int | None) -> str:
-        for (part, format_name, columns, schemas), part_bytes in zip(read_parts, data, strict=True):
-            if (reason := reason_not_fitting(part, format_name, columns, part_bytes, schemas)) is not None:
-                return reason
+    def reason_of_time(ms: int | None, own: bool, judged_by: int | None) -> str:
         time_reason = None if ms is None else time_refusal(source, ms, judged_by, own=own)
         return time_reason or default_reason
 
     def reasons(key: pa.Array, value: pa.Array, ms: pa.Array, own: pa.Array, judged_by: pa.Array) -> pa.Array:
+        find_key_reason, find_value_reason = (reason_finder(*part) for part in read_parts)
         rows = zip(*(array.to_pylist() for array in (key, value, ms, own, judged_by)), strict=True)
-        return pa.array([reason_of((row[0], row[1]), *row[2:]) for row in rows], type=pa.string())
+        found_reasons = [
+            find_key_reason(row[0]) or find_value_reason(row[1]) or reason_of_time(*row[2:]) for row in rows
+        ]
+        return pa.array(found_reasons, type=pa.string())
 
     return over_arrow(reasons, "string")
 
