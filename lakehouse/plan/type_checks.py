@@ -163,6 +163,8 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
             _check_digits(node, subject, sql_text)
         if isinstance(node, exp.Escape):
             _check_escape(node, subject, sql_text)
+        if isinstance(node, exp.Bracket):
+            _check_place(node, subject, sql_text)
         if isinstance(node, COMPARED):
             _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):
@@ -232,6 +234,24 @@ def _check_escape(node: exp.Escape, subject: str, sql_text: str) -> None:
     if isinstance(node.expression, exp.Literal) and len(node.expression.name.encode("utf-16-le")) != 2:
         raise ExpressionError(
             f"{subject}: {sql_text!r}: ESCAPE {node.expression.sql('spark')}: expected one character, such as '!'."
+        )
+
+
+def _check_place(node: exp.Bracket, subject: str, sql_text: str) -> None:
+    """Refuse a constant place that no array has; a map may have such a key."""
+    if len(node.expressions) != 1 or not node.this.is_type(_TYPE.ARRAY):
+        return
+    items, place = _spark_sql(node.this), _spark_sql(node.expressions[0])
+    counts_from_one = node.args.get("offset") == 1  # as element_at does
+    if counts_from_one and place == "0":
+        raise ExpressionError(
+            f"{subject}: {sql_text!r}: found place 0, element_at counts from 1. Write {items}[0], or "
+            f"element_at({items}, 1)."
+        )
+    if not counts_from_one and re.fullmatch(r"-\d+", place):
+        raise ExpressionError(
+            f"{subject}: {sql_text!r}: found place {place}, {items}[...] counts from 0. Write "
+            f"element_at({items}, {place}), which counts from the end."
         )
 
 

@@ -35,13 +35,18 @@ NEVER = [
     ("cast('abc' AS int)", "a text that can be read as int"), ("try_cast('1,5' AS decimal(5, 2))", "read as decimal"),
     ("day > cast('2026-02-30' AS date)", "read as date"), ("to_date('lunch')", "read as date"),
     ("date'2026-13-01'", "read as date"), ("boolean('maybe')", "read as boolean"), ("bigint('x')", "read as bigint"),
+    ("n / 0", "found 0, expected another number than 0"), ("try_divide(n, 0)", "another number"),
+    ("f / 0.0", "found 0.0, expected another"),
+    ("element_at(xs, 0)", "element_at counts from 1"),
+    ("xs[-1]", r"element_at\(xs, -1\)"), ("make_date(2026, 2, 29)", "day 29 of month 2, expected a day up to 28"),
+    ("make_date(n, 2, 30)", "up to 29"), ("make_timestamp(2026, 4, 31, 0, 0, 0)", "a day up to 30"),
     ("transform(xs, x -> conv(x, 10, 37))", "a number from 2 to 36"), ("day = '2026-02-30'", "null for nearly every"),
     ("at BETWEEN '2026-01-01' AND 'lunch'", "null for nearly every record"),
 ]  # fmt: skip
 SOMETIMES = [
     "encode(t, 'utf-16le')", "decode(n, 1, 'one', 'other')", "trunc(at, 'Week')", "date_trunc('MILLISECOND', at)",
     "timestampadd(hour, 1, at)", "date_add(day, 1)", "next_day(day, 'tue')", "conv(t, 16, -10)", "conv(t, n, n)",
-    "make_timestamp(2026, 2, 31, 23, 59, 60)", "make_timestamp(2026, 1, 1, 0, 0, 1.5)", "sequence(n, 0)",
+    "make_timestamp(2024, 2, 29, 23, 59, 60)", "make_timestamp(2026, 1, 1, 0, 0, 1.5)", "sequence(n, 0)",
     "sequence(9, n, -1)", "sequence(day, day, interval 1 month)", "regexp_extract(t, '(a)|(b)', 2)",
     "regexp_extract(t, 'a', n)", "regexp_extract(t, '(?<x>a)', 1)", r"regexp_extract(t, '\\Q(\\E(a)', 1)",
     r"regexp_replace(t, '(a)', '$1$0 \\$9 ${x}')", "t LIKE 'a/%b//' ESCAPE '/'", r"t LIKE '100\\%'", "t LIKE f",
@@ -53,6 +58,8 @@ SOMETIMES = [
     "cast('2026-1-2 03:04:05.678+02:00' AS timestamp)", "cast('-0044-03-15' AS date)", "cast('Y' AS boolean)",
     "cast('x' AS string)", "cast('x' AS binary)", "day = '2026-02-28'", "at > '2026-02-28T12:00:00Z'", "t = 'lunch'",
     "cast(null AS int)", "aes_decrypt(b, '0000111122223333')", "bit_get(n, 31)", "elt(3, t, t)",
+    "n / f", "coalesce(n / 0, -1)", "n % 0", "n DIV 0", "n / 0.5", "mod(n, n)", "element_at(map(0, t), 0)",
+    "map(-1, t)[-1]", "element_at(xs, -1)", "xs[0]", "make_date(n, 2, 29)", "make_date(n, n, 31)",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Refuse constants with which a call is null, or fails, for every record: trunc(a, 'lunch'), encode(x, 'latin').
+"""Refuse constants with which a call is null, or fails, for every record: trunc(a, 'lunch'), encode(x, 'latin'), n / 0.
 
 Spark says nothing of them, as the same argument could come from a column. Only what no value of the other arguments can
 mend is refused; and a step of 0, with which sequence() has a value only between two equal ends. Formats of moments,
@@ -8,6 +8,7 @@ patterns and whatever else only Java can judge: `lakehouse.spark.table.checked`.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -83,6 +84,7 @@ _AES = (
 )
 _BYTES = (ConstantRule(1, *_one_of("HEX UTF-8 UTF8 BASE64")),)
 _BITS = ConstantRule(1, *_between(0, 63))
+_DIVISOR = ConstantRule(1, *_NOT_ZERO)
 _GROUP = ConstantRule(2, *_number(lambda value: value >= 0, "the number of a group, 0 for the whole match"))
 
 _RULES: dict[str, tuple[ConstantRule, ...]] = {
@@ -112,6 +114,7 @@ _RULES: dict[str, tuple[ConstantRule, ...]] = {
     "to_binary": _BYTES,
     "trunc": (ConstantRule(1, *_one_of(_DATE_UNITS)),),
     "try_aes_decrypt": _AES,
+    "try_divide": (_DIVISOR,),
     "try_parse_url": (ConstantRule(1, *_one_of(_URL_PARTS, any_case=False)),),
     "try_to_binary": _BYTES,
     "width_bucket": (ConstantRule(3, *_number(lambda value: value > 0, "1 bucket or more")),),
@@ -123,6 +126,10 @@ _RULES: dict[str, tuple[ConstantRule, ...]] = {
         for prefix in ("", "try_")
         for name in ("make_timestamp", "make_timestamp_ltz", "make_timestamp_ntz")
     },
+}
+# Functions that make a moment of a year, a month, a day and more.
+_OF_DAYS = {"make_date"} | {
+    f"{prefix}make_timestamp{suffix}" for prefix in ("", "try_") for suffix in ("", "_ltz", "_ntz")
 }
 # Functions that cast their only argument.
 _CASTS = {name: name for name in ("bigint", "boolean", "date", "double", "float", "int", "smallint", "tinyint")} | {
@@ -141,29 +148,57 @@ _TYPE = exp.DataType.Type
 
 def check_constants(written: exp.Expression, subject: str, sql_text: str) -> None:
     """Raise ExpressionError for a call, in a tree as it is written, that is null or fails whatever the record has."""
-    for node in written.find_all(exp.Anonymous, exp.Cast, exp.Like, exp.ILike):
+    for node in written.find_all(exp.Anonymous, exp.Cast, exp.Like, exp.ILike, exp.Div):
         if isinstance(node, exp.Anonymous):
             faults = _faults_of_call(node)
         elif isinstance(node, exp.Cast):
             faults = _faults_of_cast(node.this, node.args["to"])
+        elif isinstance(node, exp.Div):
+            faults = _faults_of_division(node)
         else:
             faults = _faults_of_like(node)
         for found, expected in faults:
             raise ExpressionError(f"{subject}: {sql_text!r} can't work: found {found}, expected {expected}.")
 
 
+def _faults_of_division(division: exp.Div) -> Iterator[tuple[str, str]]:
+    """Yield a divisor of 0, unless something else is taken then: SQL's division of doubles is Infinity.
+
+    Of whole numbers, which SQL divides by DIV, and of remainders nothing is said: they are null, as in ksqlDB.
+    """
+    call = division.find_ancestor(exp.Anonymous)
+    if call is None or str(call.this).lower() not in ("coalesce", "ifnull", "nvl"):
+        yield from _faults_of_argument(division.expression, _DIVISOR)
+
+
 def _faults_of_call(call: exp.Anonymous) -> Iterator[tuple[str, str]]:
     name, arguments = str(call.this).lower(), call.expressions
     for rule in _RULES.get(name, ()):
         if max(rule.place + 1, rule.least) <= len(arguments) <= rule.most:
-            argument = arguments[rule.place]
-            value = _constant(argument)
-            if value is not None and not rule.is_usable(value):
-                yield argument.sql("spark"), rule.expected
+            yield from _faults_of_argument(arguments[rule.place], rule)
+    if name in _OF_DAYS and len(arguments) >= 3:
+        yield from _faults_of_day(*arguments[:3])
     if name in ("regexp_extract", "regexp_extract_all", "regexp_replace"):
         yield from _faults_of_groups(name, arguments)
     if len(arguments) == 1 and (target_type := _CASTS.get(name)):
         yield from _faults_of_cast(arguments[0], exp.DataType.build(target_type, dialect="spark"))
+
+
+def _faults_of_argument(argument: exp.Expr, rule: ConstantRule) -> Iterator[tuple[str, str]]:
+    value = _constant(argument)
+    if value is not None and not rule.is_usable(value):
+        yield argument.sql("spark"), rule.expected
+
+
+def _faults_of_day(year: exp.Expr, month: exp.Expr, day: exp.Expr) -> Iterator[tuple[str, str]]:
+    """Yield a day that its month does not have, in that year or in a leap year."""
+    parts = [_constant(part) for part in (year, month, day)]
+    year_number, month_number, day_number = (int(part) if isinstance(part, Decimal) else None for part in parts)
+    if month_number is None or day_number is None or not 1 <= month_number <= 12:
+        return
+    last_day = monthrange(2000 if year_number is None else 2000 + year_number % 400, month_number)[1]
+    if last_day < day_number <= 31:
+        yield f"day {day_number} of month {month_number}", f"a day up to {last_day}"
 
 
 def _faults_of_groups(name: str, arguments: list[exp.Expr]) -> Iterator[tuple[str, str]]:
