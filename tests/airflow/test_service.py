@@ -85,6 +85,7 @@ def test_up_reports_a_part_that_was_given_up(settings: Airflow, running: Home) -
         service.start_airflow(settings, print)
 
 
+@pytest.mark.rotated
 def test_a_part_that_cannot_start_says_why_and_nothing_stays(settings: Airflow) -> None:
     home = Home(settings.home)
     home.make()
@@ -96,6 +97,7 @@ def test_a_part_that_cannot_start_says_why_and_nothing_stays(settings: Airflow) 
     assert members.processes_of_home(home.folder) == members.find_supervisors(home.folder) == []
 
 
+@pytest.mark.rotated
 def test_down_waits_for_an_up_that_is_still_running(settings: Airflow) -> None:
     home = Home(settings.home)
     home.make()

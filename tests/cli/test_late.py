@@ -127,6 +127,7 @@ def decide(root: Path, at: int, kind: str, *records: tuple[int, int, int], **det
     write_deltalake(layout.intervention_records, table, mode="append")
 
 
+@pytest.mark.rotated
 def test_what_a_correction_took_in_is_late_no_more_unless_it_is_reverted(lake, folder, lakehouse):
     def late() -> tuple[list[str], int]:
         values = [record["value"] for record in lines(lakehouse("late", "hourly", "--json").out)]

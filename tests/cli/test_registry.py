@@ -11,6 +11,7 @@ from lakehouse.registry.embedded import EmbeddedRegistry, find_registry
 from tests.cli.conftest import Command
 
 
+@pytest.mark.rotated
 def test_up_twice_and_down_twice(lakehouse: Command, folder: Path) -> None:
     try:
         first = lakehouse("registry", "up")
@@ -27,6 +28,7 @@ def test_up_twice_and_down_twice(lakehouse: Command, folder: Path) -> None:
     assert "does not run; there is nothing to stop" in " ".join(lakehouse("registry", "down").out.split())
 
 
+@pytest.mark.rotated
 def test_a_configured_registry_is_asked_and_left_alone(
     lakehouse: Command, registry: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def lake(folder: Path, broker: Broker) -> None:
     )
 
 
+@pytest.mark.rotated
 def test_it_prints_what_was_written_and_which_offsets_differ(lake, lakehouse):
     out = lakehouse("rehydrate", "clicks", "--to", "cli-clicks").out
     assert out.startswith(

@@ -62,6 +62,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.rotated
 def test_pull_before_the_application_can_be_loaded_and_again(lakehouse: Command, register: Register, folder: Path):
     register("pull-value", order(FIRST))
     register("pull-key", "long")

@@ -79,6 +79,7 @@ def _states(found: dict[str, Any]) -> dict[str, str]:
     return {task: of["state"] for task, of in found["tasks"].items()}
 
 
+@pytest.mark.rotated
 def test_a_schedule_that_airflow_cant_use_costs_the_other_applications_nothing(airflow, tmp_path, manifest):
     folder = manifest(schedule="@quarterly", backfill_schedule="0 0 29 2 *").parent
     manifest(name="hour", schedule="60 * * * *")

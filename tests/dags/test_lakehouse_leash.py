@@ -44,6 +44,7 @@ def test_sigkill_of_the_starter_ends_the_job_and_all_that_it_started(tmp_path, i
     _wait(lambda: not any(map(is_running, pids)), 15.0)
 
 
+@pytest.mark.rotated
 def test_sigkill_of_the_starters_parent_ends_it_too(tmp_path, is_running):
     """Airflow's supervisor is the parent of a task's process; without its supervisor a task would go on alone."""
     source = STARTER.format(dags=str(DAGS), folder=str(tmp_path))

@@ -38,6 +38,7 @@ def milliseconds(text: str) -> int:
     return int(moment(text).timestamp() * 1000)
 
 
+@pytest.mark.rotated
 def test_topics_and_how_many_records_each_has() -> None:
     assert flights.topic_partitions() == {"planes": 4, "flights": 4, "airborne": 4}
     counts = {topic: len(records(topic)) for topic in flights.topic_partitions()}

@@ -120,6 +120,7 @@ def test_a_record_that_is_too_large_is_named_and_left_out_when_accepted(
     assert [row["offset"] for row in bronze(one)] == [0, 2, 3]
 
 
+@pytest.mark.rotated
 def test_a_sample_and_earlier_ticks_decide_how_many_records_a_tick_takes(
     lake, cluster, send_any, bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_batch_that_ended_sparks_process_is_read_record_by_record_at_the_next_
     assert not file.exists()
 
 
+@pytest.mark.rotated
 def test_a_tick_reads_kafka_once_however_many_tables_it_goes_to(
     lake, cluster, send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def reasons(lake: Lake, stream: str) -> list[str]:
     return [row[0] for row in found]
 
 
+@pytest.mark.rotated
 def test_rows_of_two_writers_reach_the_tables_and_rebuild_without_the_registry(
     cluster, broker, writer, with_registry, monkeypatch
 ) -> None:
@@ -127,6 +128,7 @@ CREATE TABLE per_city WITH (FORMAT='JSON') AS SELECT city, COUNT(*) AS n FROM vi
 """
 
 
+@pytest.mark.rotated
 def test_sql_inserts_prints_and_selects(cluster, registry, with_registry) -> None:
     cluster.create("avro-visits", partitions=1)
     lake = with_registry()

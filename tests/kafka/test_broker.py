@@ -151,6 +151,7 @@ def run_child(folder: Path, mode: str, then: str) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.rotated
 def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     child = run_child(tmp_path, "attached", "wait")
     time.sleep(0.5)
@@ -160,6 +161,7 @@ def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     wait_gone(pid)
 
 
+@pytest.mark.rotated
 def test_it_ends_with_a_parent_that_ends(tmp_path: Path) -> None:
     child = run_child(tmp_path, "attached", "end")
     child.communicate(timeout=30)

@@ -41,6 +41,7 @@ def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for row in rows]
 
 
+@pytest.mark.rotated
 def test_expired_offsets_are_named_and_recorded_once(
     lake, cluster, send, latest, bronze, expire, spark: SparkSession, ingest
 ) -> None:
@@ -103,6 +104,7 @@ def test_what_expired_before_the_first_run_is_no_loss(lake, cluster, send, lates
     assert ingest(one, app) == []
 
 
+@pytest.mark.rotated
 def test_a_recreated_topic_is_another_topic(lake, cluster, send, latest, bronze, spark: SparkSession, ingest) -> None:
     cluster.create("dl-anew")
     old = cluster.topics(["dl-anew"])["dl-anew"].id

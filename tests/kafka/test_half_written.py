@@ -98,6 +98,7 @@ def test_a_half_written_tick_of_a_recreated_topic_swallows_none_of_the_new_recor
     ]  # fmt: skip
 
 
+@pytest.mark.rotated
 def test_a_job_whose_tick_has_just_failed_takes_up_no_intervention(lake, cluster, send, bronze, crash) -> None:
     fail, mend = crash
     cluster.create("half-live")

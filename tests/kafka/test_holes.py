@@ -60,6 +60,7 @@ def test_offsets_after_the_end_are_beyond(asked: Holes, topic: str) -> None:
     assert asked.explain(topic, 0, [(0, 3)]) == HoleCounts(beyond=3)
 
 
+@pytest.mark.rotated
 def test_many_holes_are_read_in_parts(asked: Holes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)])
     monkeypatch.setattr(holes, "HOLES_AT_ONCE", 1)

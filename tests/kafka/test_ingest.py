@@ -56,6 +56,7 @@ def test_a_row_is_the_record_as_kafka_has_it(lake, broker, cluster, latest, bron
     ]  # fmt: skip
 
 
+@pytest.mark.rotated
 def test_several_topics_are_one_commit_a_tick_and_a_run_without_new_records_makes_none(
     lake, cluster, send, latest, bronze, spark: SparkSession, ingest
 ) -> None:
@@ -76,6 +77,7 @@ def test_several_topics_are_one_commit_a_tick_and_a_run_without_new_records_make
     ]
 
 
+@pytest.mark.rotated
 def test_a_lost_checkpoint_changes_nothing_and_the_rows_say_what_the_commit_says(
     lake, cluster, send, latest, bronze, spark: SparkSession, ingest
 ) -> None:

@@ -33,6 +33,7 @@ def identity(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 
+@pytest.mark.rotated
 def test_new_partitions_are_read_from_their_first_record(
     lake, broker, cluster, send, latest, bronze, ingest, running
 ) -> None:
@@ -70,6 +71,7 @@ def test_new_partitions_are_read_from_their_first_record(
     assert ingest(one, app) == []
 
 
+@pytest.mark.rotated
 def test_aborted_records_never_come_and_markers_make_no_tick_of_their_own(
     lake, broker, cluster, send, latest, bronze, spark: SparkSession, ingest
 ) -> None:

@@ -37,6 +37,7 @@ def test_a_number_is_taken_modulo_the_partitions() -> None:
     assert [choose_partition(number, 3) for number in (0, 4, -1)] == [0, 1, 2]
 
 
+@pytest.mark.rotated
 def test_windows_stay_with_their_key_and_a_partitioner_decides(lake: Any, cluster: Cluster, send: Any) -> None:
     cluster.create("placed", 3)
     stream = lh.stream("placed", key="id string", schema="n bigint")

@@ -85,6 +85,7 @@ def test_a_topic_recreated_before_its_first_record_while_the_job_runs(lake, clus
     assert {row["topic_id"] for row in bronze(one) if row["topic"] == "anew-live"} == {living}
 
 
+@pytest.mark.rotated
 def test_a_log_that_was_cut_is_refused_because_its_offsets_return_with_other_records(
     lake, cluster, send, bronze, latest, tmp_path: Path
 ) -> None:

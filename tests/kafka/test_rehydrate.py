@@ -136,6 +136,7 @@ def test_a_lost_topic_comes_back_under_its_name(bronze_of, cluster, records, sen
     assert lake.rehydrate("re-lost", "re-lost").written == 0
 
 
+@pytest.mark.rotated
 def test_ingested_records_go_back(lake, cluster, broker, records, latest, ingest, spark) -> None:
     cluster.create("re-live", partitions=2)
     headers = (("h", b"\xff"), ("h", None))

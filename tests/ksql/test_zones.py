@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FORMS = {name: Expression(compiled(text)) for name, text in forms().items()}
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(33))
 def test_a_round_trip_on_the_model(seed: int) -> None:
     dice, failures = Random(seed), []

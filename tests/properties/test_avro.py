@@ -162,6 +162,7 @@ def damaged(draw: random.Random, data: bytes) -> bytes:
     return data
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(2, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
     draw = random.Random(seed)

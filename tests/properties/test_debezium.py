@@ -230,6 +230,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     assert len(reasons) > 10, reasons
 
 
+@pytest.mark.rotated
 def test_spark_itself_reads_records_with_their_schema(spark: SparkSession) -> None:
     from lakehouse.spark.part.parts import make_part
 

@@ -40,6 +40,7 @@ def key(draw: random.Random) -> bytes:
     return text if draw.random() > 0.03 else text + b"\xff"
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
     from pyspark.sql import functions as F

@@ -120,6 +120,7 @@ def test_references_are_resolved_and_what_they_need_comes_first(client: Registry
     assert client.latest(order) == (1, schema)
 
 
+@pytest.mark.rotated
 def test_a_registry_that_went_is_unavailable_and_a_known_id_is_still_there(
     tmp_path: Path, section: Callable[..., RegistrySection]
 ) -> None:

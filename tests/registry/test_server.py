@@ -73,6 +73,7 @@ def test_a_second_start_on_the_folder_is_refused(registry: EmbeddedRegistry) -> 
     assert find_registry(registry.folder) is not None
 
 
+@pytest.mark.rotated
 def test_of_two_starters_at_once_one_starts_it_and_the_other_is_told(tmp_path: Path) -> None:
     starters = [EmbeddedRegistry(tmp_path) for _ in range(2)]
     failures: list[RegistryError] = []
@@ -113,6 +114,7 @@ def test_a_missing_java_and_a_folder_that_the_database_misreads_are_reported(
         EmbeddedRegistry(tmp_path).start()
 
 
+@pytest.mark.rotated
 def test_one_that_cannot_start_shows_why(tmp_path: Path) -> None:
     (tmp_path / "schemas.mv.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(RegistryError, match=r"(?s)embedded schema registry.*registry\.log.*schemas"):
@@ -138,6 +140,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.rotated
 def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None

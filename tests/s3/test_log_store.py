@@ -19,6 +19,7 @@ RACE = Path(__file__).with_name("Race.java")
 VERSIONS = 60
 
 
+@pytest.mark.rotated
 def test_the_log_store_is_compiled_once_and_the_same_each_time(tmp_path: Path) -> None:
     (tmp_path / "spark").symlink_to(jars_target() / "spark")
     assert build_log_store(tmp_path)

@@ -152,6 +152,7 @@ def test_every_offset_has_its_fate(whole: Lake, table: lh.Table) -> None:
         assert [(item.first, item.next, item.offsets) for item in audit.partitions] == [(0, 11, 6), (0, 2, 2)]
 
 
+@pytest.mark.rotated
 def test_the_command(whole: Lake, broker: Broker, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     assert main(["audit", "current", "--app", f"{__file__}:APP", "--lake", whole.settings.lake.path]) == 0
@@ -182,6 +183,7 @@ def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     assert changed["expected"] == '1 others, such as {"customer":"ann","n":3,"total":15}'
 
 
+@pytest.mark.rotated
 def test_late_records_that_were_removed_or_added(damaged: Lake) -> None:
     late = delta(damaged, "late/clicked")
     late.delete('"offset" = 6')

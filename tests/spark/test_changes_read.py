@@ -94,6 +94,7 @@ def test_a_set_of_many_values_is_published_once_a_tick(spark: SparkSession, layo
     assert [(row["n"], row["_acc_n"]) for row in actual] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
 
 
+@pytest.mark.rotated
 def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

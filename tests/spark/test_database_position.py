@@ -107,6 +107,7 @@ def test_binlogs_and_commit_positions(spark: SparkSession, tmp_path: Path) -> No
         offsets_of(bench, "00000027:00000753:000A")
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
@@ -129,6 +130,7 @@ def test_what_records_do_not_tell(
         offsets_of(bench, "5")
 
 
+@pytest.mark.rotated
 def test_a_topic_that_was_made_again(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, tmp_path)
     write(bench, [("a", 0, postgres(10, 11)), ("a", 0, postgres(20, 21))])

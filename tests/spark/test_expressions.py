@@ -298,6 +298,7 @@ SIZES = {
 }  # fmt: skip
 
 
+@pytest.mark.rotated
 def test_a_map_that_fails_leaves_nothing_in_the_next_records_map(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's map builder kept the keys of the map that failed, or an assertion ended the job."""
     from lakehouse.run.scenario.replay import SparkReplay
@@ -315,6 +316,7 @@ def test_a_map_that_fails_leaves_nothing_in_the_next_records_map(spark: SparkSes
         assert list(rows[(key,)].values())[:-1] == [None] * (len(MAPS) - 1)
 
 
+@pytest.mark.rotated
 def test_what_would_take_all_the_memory_is_null(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 

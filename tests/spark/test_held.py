@@ -49,6 +49,7 @@ def write(spark: SparkSession, path: str, *ids: int) -> None:
     spark.createDataFrame([(id,) for id in ids], "id bigint").write.format("delta").mode("append").save(path)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("by", ["one open lake", "reads of a lake"])
 def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path, by: str) -> None:
     users, path = Lake(tmp_path), str(tmp_path / "table")
@@ -72,6 +73,7 @@ def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path, by:
     assert twice.count() == 6
 
 
+@pytest.mark.rotated
 def test_a_table_that_is_made_again_at_the_same_path_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
     lake, path = open_lake(spark, Layout(str(tmp_path))), str(tmp_path / "table")
     for ids in ((1, 2), (7, 8, 9)):

@@ -73,6 +73,7 @@ def told(snapshot: delta_log.LogSnapshot) -> dict[str, Any]:
     return {name: getattr(snapshot, name) for name in names} | {"numbers": numbers, "files": files}
 
 
+@pytest.mark.rotated
 def test_a_log_says_the_same_by_every_way(plain_spark: SparkSession, things: TablePlace) -> None:
     with internals(allowed=True):
         open_epoch(plain_spark, things)
@@ -87,6 +88,7 @@ def test_a_log_says_the_same_by_every_way(plain_spark: SparkSession, things: Tab
     assert told(plain_log.SparkSnapshot(plain_spark, things.path)) == wanted
 
 
+@pytest.mark.rotated
 def test_a_commit_without_rows_by_an_append(plain_spark: SparkSession, things: TablePlace) -> None:
     open_epoch(plain_spark, things)
     append_empty_commit(plain_spark, things, Progress(1, 1), UnchangedRows(operation="nothing"))
@@ -155,6 +157,7 @@ def test_the_end_of_a_batch_by_its_rows(plain_spark: SparkSession) -> None:
     assert checkpoint.batch_end(plain_spark, "/nowhere", 0, batch) == {"a": {0: 10, 1: 1}, "b": {0: 4}}
 
 
+@pytest.mark.rotated
 def test_what_raises_is_null_without_internals(plain_spark: SparkSession) -> None:
     """Each expression over a good record, and over bad ones, as with Catalyst's trees."""
     values = [GOOD, BAD, WORST, {}]
@@ -204,6 +207,7 @@ def test_every_function_of_ours_has_a_form_in_python() -> None:
     assert MODEL_FUNCTIONS.keys() >= own_functions
 
 
+@pytest.mark.rotated
 def test_a_python_function_of_a_guarded_call_of_another_without_internals(plain_spark: SparkSession) -> None:
     """Each guard is a lambda, in which Spark calls no function of Python: they are computed before it."""
     filler = "repeat(fill, cast(greatest(7 - ksql_length(t), 0) div ksql_length(fill) AS int) + 1)"
@@ -258,6 +262,7 @@ def test_an_error_of_the_work_itself_is_no_missing_part(monkeypatch: pytest.Monk
     assert capability._missing == set()
 
 
+@pytest.mark.rotated
 def test_another_delta_is_asked_by_its_public_ways(
     spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

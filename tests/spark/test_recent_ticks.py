@@ -56,6 +56,7 @@ def check_reads(lake: OpenLake, random: Random, last: int) -> None:
         assert ids(rows) == ids(bronze.between_ticks(all_rows, after_tick, to_tick)), (topics, after_tick, to_tick)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", [pytest.param(draw(), id=DRAWN)])
 def test_recent_ticks_are_what_delta_finds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -77,6 +77,7 @@ def test_a_value_larger_than_the_memory_or_deeper_than_the_stack_is_null(spark: 
     assert {call: value for call, value in large.items() if value not in (None, -1)} == SMALL
 
 
+@pytest.mark.rotated
 def test_a_pattern_that_repeats_a_group_matches_twenty_thousand_characters(spark: SparkSession, tmp_path: Path) -> None:
     """A thread's default stack ends at 1,700."""
     calls = {"s RLIKE '^(a|b)*$'": True, "s RLIKE p": True, "length(replace(s, 'a', '123456789'))": 180_000}

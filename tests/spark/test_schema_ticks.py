@@ -142,6 +142,7 @@ def test_garbage_is_not_asked_for_id_by_id(make: Any, tmp_path: Path, monkeypatc
     assert len(ticks._lake.schemas.unknown_ids("t", "value")) <= 25
 
 
+@pytest.mark.rotated
 def test_a_read_needs_the_schemas_of_the_records_that_are_there(make: Any, tmp_path: Path) -> None:
     """Ticks without a record of the topic need none: others bring them, and nobody may be there to take them in."""
     from lakehouse.spark.bronze.schema_ids import check_schemas

@@ -112,6 +112,7 @@ def draw_row(random: Random, key: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*key, random.choice([None, -(2**63), 5]), number, nested, entries, text, random.random() < 0.25)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", [pytest.param(draw(), id=DRAWN)])
 def test_a_rewrite_leaves_what_a_merge_leaves(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -150,6 +151,7 @@ def ids(rows: DataFrame | None) -> list[str]:
     return sorted(row["id"] for row in rows.select("id").collect())
 
 
+@pytest.mark.rotated
 def test_what_others_commit_in_between_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     target, row_merge = Target(spark, tmp_path / "t"), RowMerge(TABLE)
     for name in ("a", "b", "c"):
@@ -164,6 +166,7 @@ def test_what_others_commit_in_between_is_kept(spark: SparkSession, tmp_path: Pa
     assert names(target) == []
 
 
+@pytest.mark.rotated
 def test_a_table_of_the_same_path_is_another_table(spark: SparkSession, tmp_path: Path) -> None:
     first, row_merge = Target(spark, tmp_path / "t"), RowMerge(TABLE)
     for name in ("a", "b"):
@@ -188,6 +191,7 @@ def test_a_writer_that_lost_its_table_changes_nothing(spark: SparkSession, tmp_p
     assert names(target) == ["a", "b"]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("other", ["epoch", "rows"])
 def test_a_commit_during_a_rewrite_is_a_conflict(spark: SparkSession, tmp_path: Path, other: str) -> None:
     target, row_merge = Target(spark, tmp_path / "t"), RowMerge(TABLE)
@@ -209,6 +213,7 @@ def test_a_commit_during_a_rewrite_is_a_conflict(spark: SparkSession, tmp_path: 
     assert names(target) == ["a", "b"]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("limit", ["BYTES_MAX", "ROWS_MAX", "FILES_MAX"])
 def test_a_large_table_is_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
@@ -222,6 +227,7 @@ def test_a_large_table_is_merged(
     assert names(target) == ["a", "b", "c"]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize(
     ("name", "value"), [("delta.enableChangeDataFeed", "false"), ("delta.enableRowTracking", "true")]
 )

@@ -70,6 +70,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
     monkeypatch.setattr(transaction, "read_progress", read)
 
 
+@pytest.mark.rotated
 def test_two_writers_of_a_table_do_not_hold_the_same_epoch(
     spark: SparkSession, layout: Layout, no_lease: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_two_writers_of_bronze_do_not_hold_the_same_epoch(
     check_epoch(spark, bronze_place(layout), states[0].epoch)
 
 
+@pytest.mark.rotated
 def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
             assert read_progress(spark, visible_place(layout, COUNTED)) == before
 
 
+@pytest.mark.rotated
 def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSession, layout: Layout) -> None:
     write_bronze(open_lake(spark, layout), APP, [record(0, 1)])
     zombie = interventions.take_over_bronze(open_lake(spark, layout))

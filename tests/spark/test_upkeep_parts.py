@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DAY = 86_400_000
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize(
     "by",
     [
