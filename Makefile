@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
+.PHONY: help setup lint format test test-slow test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,10 @@ IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: lint airflow-setup ## lint and the core tests
 	$(BIN)/python -m pytest $(IN_TWO)
+
+# The slow ones take hours: each run draws other files, by the seed that it prints.
+test-slow: airflow-setup docs-packages ## a sixth of the files with slow tests, others in each run
+	$(BIN)/python -m pytest -m "(slow or airflow) and not ui" --one-file-in 6 $(IN_TWO)
 
 test-all: lint airflow-setup docs-packages ## lint and every test but the browser's (make test-ui), the slow ones too
 	$(BIN)/python -m pytest -m "not ui" $(IN_TWO)

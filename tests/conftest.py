@@ -48,6 +48,16 @@ if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
     time.tzset()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--one-file-in",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run one in N of the files with chosen tests, drawn by the run's seed",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Properties: other examples in each run, and a third of them in `make test`. A timing never decides a test.
@@ -87,12 +97,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     The whole core leaves out those rotated tests that were not drawn. A file that is named runs whole.
     """
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if (share := config.option.one_file_in) > 1:
+        # Whole files: in some of them each test goes on where the one before ended.
+        files = sorted({item.path for item in items})
+        drawn_files = set(Random(seeds.draw()).sample(files, -(-len(files) // share)))
+        _keep(config, items, {item.nodeid for item in items if item.path in drawn_files})
     if is_core(config) and {Path(argument).resolve() for argument in config.args} == {Path(__file__).parent}:
         rotated = sorted(item.nodeid for item in items if item.get_closest_marker("rotated"))
         drawn = Random(seeds.draw()).sample(rotated, -(-len(rotated) // ROTATED_SHARE))
-        left_out = set(rotated) - set(drawn)
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-        items[:] = [item for item in items if item.nodeid not in left_out]
+        _keep(config, items, {item.nodeid for item in items} - (set(rotated) - set(drawn)))
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept_ids: set[str]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept_ids])
+    items[:] = [item for item in items if item.nodeid in kept_ids]
 
 
 def is_core(config: pytest.Config) -> bool:
