@@ -54,6 +54,14 @@ def part_decoder(
     return lambda data: None if data is None else decode(data)
 
 
+def row_or_unfit(decode: DecodePart, data: bytes | None) -> dict[str, Any] | None:
+    """Return the row in the bytes; for bytes that do not fit, a row of `_unfit` alone, the reason."""
+    try:
+        return decode(data)
+    except Unfit as error:
+        return {"_unfit": str(error)}
+
+
 def _row_decoder(codec: Codec, columns: tuple[Column, ...]) -> Callable[[bytes], dict[str, Any] | None]:
     fields = tuple(column.in_topic for column in columns) if any(c.is_renamed for c in columns) else columns
     if codec.format.is_named:

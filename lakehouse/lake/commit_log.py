@@ -46,21 +46,24 @@ class CommitLog:
         if not 0 <= version <= self.newest:
             return None
         try:
-            # It is the first line if in-commit timestamps are on; other writers may put it anywhere.
-            info_line = next(
-                (info_line for info_line in self._read(version) if info_line.startswith('{"commitInfo"')), None
-            )
+            return self.describe(version, self._read(version))
         except FileNotFoundError:
             return None
-        return (
-            CommitInfo(version, "", 0)
-            if info_line is None
-            else _parse_commit(version, json.loads(info_line)["commitInfo"], self._path)
-        )
 
-    def lines(self, version: int) -> Iterator[str]:
-        """Yield the lines of a version's commit, an action each. Raises FileNotFoundError if it is gone."""
-        return self._read(version)
+    def lines(self, version: int) -> list[str] | None:
+        """Return the lines of a version's commit, an action each; None if it is no longer in the log."""
+        try:
+            return list(self._read(version))
+        except FileNotFoundError:
+            return None
+
+    def describe(self, version: int, lines: Iterable[str]) -> CommitInfo:
+        """Return the description in the lines of a version's commit; no more of them are read than needed."""
+        # It is the first line if in-commit timestamps are on; other writers may put it anywhere.
+        info_line = next((line for line in lines if line.startswith('{"commitInfo"')), None)
+        if info_line is None:
+            return CommitInfo(version, "", 0)
+        return _parse_commit(version, json.loads(info_line)["commitInfo"], self._path)
 
     def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""

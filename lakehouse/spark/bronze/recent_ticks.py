@@ -30,16 +30,17 @@ def read_recent(spark: SparkSession, place: TablePlace, after_tick: int) -> Data
 def _added_files(log: CommitLog, place: TablePlace, after_tick: int) -> list[str] | None:
     """Return the log's lines of the files that were added after a tick; None if the log does not tell."""
     added_lines: list[str] = []
-    version = log.newest
-    for commit in log.walk_back():
-        metadata = commit.metadata
+    for version in range(log.newest, -1, -1):
+        lines = log.lines(version)
+        if lines is None:
+            return None
+        metadata = log.describe(version, lines).metadata
         if metadata is not None and metadata.app == app_id(place.name) and metadata.tick <= after_tick:
             return added_lines
-        for line in log.lines(commit.version):
+        for line in lines:
             action = next(iter(json.loads(line)), None)
             if action == "remove":
                 return None
             if action == "add":
                 added_lines.append(line)
-        version = commit.version - 1
-    return added_lines if version < 0 else None
+    return added_lines

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakehouse.formats.codec.protobuf_codec import own_schema
 from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
-from lakehouse.formats.decode import DecodePart, part_decoder
+from lakehouse.formats.decode import part_decoder, row_or_unfit
 from lakehouse.formats.protobuf.proto_indexes import FIRST, read_indexes
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
@@ -57,7 +57,7 @@ class MessageBatches:
             order += [-1 if left else place for place, left in zip(places, is_left, strict=True)]
         if left_places:
             decode = part_decoder(self.name, self.format, self.columns, self.schemas)
-            arrays.append(pa.array([_row_or_reason(decode, values[place]) for place in left_places], self.arrow_type))
+            arrays.append(pa.array([row_or_unfit(decode, values[place]) for place in left_places], self.arrow_type))
             order += left_places
         if len(arrays) == 1 and order == list(range(len(values))):
             return arrays[0]
@@ -154,10 +154,3 @@ def _quick_reader(
         return ArrowReader(schema, schema.message(indexes), columns, ignores_case=ignores_case)
     except NotQuick:
         return None
-
-
-def _row_or_reason(decode: DecodePart, value: bytes | None) -> dict[str, Any] | None:
-    try:
-        return decode(value)
-    except Unfit as error:
-        return {"_unfit": str(error)}

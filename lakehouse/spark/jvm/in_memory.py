@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_absence, report_missing
-from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_none
+from lakehouse.spark.jvm.java import activate_session, active_jvm, java_session, private_field, scala_none
 
 
 class InMemory:
@@ -60,8 +60,8 @@ class _Columnar:
         jvm = active_jvm()
         relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
         storage_level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
-        self._session = java_session(frame.sparkSession)
-        self._observations = self._session.observationManager()
+        self._session = frame.sparkSession
+        self._observations = java_session(self._session).observationManager()
         self._execution = cast(Any, frame)._jdf.queryExecution()
         self._relation = relations.apply(storage_level, self._execution, scala_none())
 
@@ -81,7 +81,7 @@ class _Columnar:
     def _shorten_plan(self) -> None:
         builder, jvm = self._relation.cacheBuilder(), active_jvm()
         cached_plan = builder.cachedPlan()
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)  # a new node takes the active one
+        activate_session(self._session)
         short_plan = jvm.org.apache.spark.sql.execution.RDDScanExec(
             cached_plan.output(),
             builder.cachedColumnBuffers().setName("held"),

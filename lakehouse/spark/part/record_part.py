@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -16,8 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
-from lakehouse.formats.decode import deleted_ms, part_decoder
-from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.decode import deleted_ms, part_decoder, row_or_unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
@@ -156,14 +155,8 @@ def python_decoder(part: Part) -> Callable[[Column], Column]:
     part_name, format_name, columns, schemas = part.name, part.format_of_bytes, part.columns, part.schemas
 
     def decode(batch: pa.Array) -> pa.Array:
-        rows: list[dict[str, Any] | None] = []
         decode_bytes = part_decoder(part_name, format_name, columns, schemas)
-        for raw_bytes in batch.to_pylist():
-            try:
-                rows.append(decode_bytes(raw_bytes))
-            except Unfit as error:
-                rows.append({"_unfit": str(error)})
-        return pa.array(rows, type=arrow_type)
+        return pa.array([row_or_unfit(decode_bytes, data) for data in batch.to_pylist()], type=arrow_type)
 
     return over_arrow(decode, result_type)
 
