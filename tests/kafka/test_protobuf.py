@@ -30,6 +30,7 @@ from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.lake import Lake
 from lakehouse.run.schemas.written_schemas import with_registered_id
+from lakehouse.run.sql.session import SqlSession
 
 T = 1_700_000_000_000
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; string currency = 2; }'
@@ -156,3 +157,53 @@ def test_a_changelog_is_read_by_others_and_restores(cluster, broker, registry, w
         assert "repeated string users = 3;" in wider
         with pytest.raises(SchemaRefused, match=r"(?s)registered: .*new: "):
             written("users array<string>, n string, cost decimal(38, 2)")
+
+
+@pytest.mark.rotated
+def test_a_changelog_without_a_registry_restores_and_prints(cluster, broker, lake, records) -> None:
+    cluster.create("nosr-clicks", partitions=2)
+    clicks = lh.stream("nosr-clicks", key="page string", schema="user string, cost decimal(8, 2)")
+    grouped = clicks.group_by("page").agg(n=lh.count(), cost=lh.sum("cost"), users=lh.collect_set("user"))
+    totals = grouped.table("nosr_totals")
+    published = totals.changes().to_topic("nosr-totals", format="protobuf_nosr", key_format="protobuf_nosr")
+    sent = [("a", "u", 1.5), ("b", "v", 2), ("a", "w", 0.25), ("é", "u", -3)]
+    produce(
+        broker.bootstrap_servers, {}, "nosr-clicks",
+        [
+            ProducerRecord(page.encode(), json.dumps({"user": user, "cost": cost}).encode(), T + number)
+            for number, (page, user, cost) in enumerate(sent)
+        ],
+    )  # fmt: skip
+    first = lake("first")
+    first.run(lh.app(published), until="caught_up")
+    assert len(records("nosr-totals")) >= 3
+
+    second = lake("second")
+    assert second.restore(totals, "nosr-totals") == 3
+    produce(broker.bootstrap_servers, {}, "nosr-clicks", [ProducerRecord(b"b", b'{"user": "x", "cost": 1}', T + 9)])
+    second.run(lh.app(published), until="caught_up")
+    rows = {row.page: (row.n, row.cost, sorted(row.users)) for row in second.read(totals).collect()}
+    assert rows == {
+        "a": (2, Decimal("1.75"), ["u", "w"]),
+        "b": (2, Decimal("3.00"), ["v", "x"]),
+        "é": (1, Decimal("-3.00"), ["u"]),
+    }
+
+    def printed(declarations: str) -> tuple[str, dict[str, Any]]:
+        session = SqlSession(second.settings)
+        list(session.run(declarations))
+        (answer,) = session.run("PRINT 'nosr-totals' FROM BEGINNING LIMIT 1;")
+        ((*_, key, value),) = answer.rows
+        return json.loads(str(key))["page"], json.loads(str(value))
+
+    with_topic = "WITH (kafka_topic='nosr-totals', format='PROTOBUF_NOSR')"
+    columns = "`page` VARCHAR PRIMARY KEY, `n` BIGINT, `cost` DECIMAL(38, 2), `users` ARRAY<VARCHAR>"
+    page, row = printed(f"CREATE TABLE totals ({columns}) {with_topic};")
+    assert (row["n"], row["users"]) == ("1", {"a": ["u"], "b": ["v"], "é": ["u"]}[page])
+    as_published = printed(
+        "CREATE STREAM clicks (`page` VARCHAR KEY, `user` VARCHAR, `cost` DECIMAL(8, 2)) "
+        "WITH (kafka_topic='nosr-clicks', value_format='JSON');"
+        f"CREATE TABLE totals {with_topic} AS SELECT `page`, COUNT(*) AS `n`, SUM(`cost`) AS `cost`, "
+        "COLLECT_SET(`user`) AS `users` FROM clicks GROUP BY `page`;"
+    )
+    assert as_published == (page, row)

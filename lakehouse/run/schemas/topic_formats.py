@@ -8,6 +8,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import base_type
 from lakehouse.plan.table import Sink
 from lakehouse.run.schemas.part_text import GUESSED, shown_format
@@ -27,11 +28,16 @@ def topic_formats(app: App, topic: str) -> TopicFormats:
     """Return the formats of a topic as the first stream declares them that reads it, or else who publishes it."""
     for source in app.sources:
         if source.topic == topic:
-            key_format, value_format = parse_format(source.key_format), parse_format(source.value_format)
-            return TopicFormats(
-                shown_format(key_format, source.key), shown_format(value_format, source.value), key_format.window
-            )
+            return source_formats(source)
     return next((_published_formats(sink) for sink in app.sinks if sink.topic == topic), TopicFormats())
+
+
+def source_formats(source: Source) -> TopicFormats:
+    """Return the formats of a topic as a stream declares them that reads it."""
+    key_format, value_format = parse_format(source.key_format), parse_format(source.value_format)
+    return TopicFormats(
+        shown_format(key_format, source.key), shown_format(value_format, source.value), key_format.window
+    )
 
 
 def _published_formats(sink: Sink) -> TopicFormats:

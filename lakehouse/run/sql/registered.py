@@ -8,15 +8,17 @@ from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, with_prefix
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.property import traits_of_sql
+from lakehouse.ksql.script import Script
 from lakehouse.ksql.sinks import check_names, written_formats
 from lakehouse.lake.record.writer_schemas import PARTS
-from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.origin import Source
+from lakehouse.plan.table import Table
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.schemas.part_text import part_text, text_format
+from lakehouse.run.schemas.topic_formats import source_formats, topic_formats
 from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.settings.config import Settings
@@ -81,24 +83,46 @@ def _with_id(
 
 
 class TopicPrinter:
-    """Shows keys and values of a topic as JSON where a stream or table declares them in a format with a registry.
+    """Shows keys and values of a topic as JSON where a stream or table declares them in a format with schemas.
 
-    Those in Avro and Protobuf are read by their writers' schemas alone; those in JSON are shown without their prefix.
-    Other parts, and those that can't be read, stay bytes.
+    Those in Avro and Protobuf are read by their writers' schemas alone, and without a registry by that of the
+    declaration; those in JSON are shown without their prefix. Other parts, and those that can't be read, stay bytes.
     """
 
-    def __init__(self, topic: str, entries: tuple[Entry, ...], settings: Settings) -> None:
-        formats = next((entry.formats for entry in entries if entry.topic == topic), None)
-        self._traits = [traits_of_sql(format) for format in formats or ("", "")]
+    def __init__(self, topic: str, script: Script, settings: Settings) -> None:
+        self._formats = _declared_formats(topic, script)
         self._look_up = SchemaLookUp(settings)
 
     def __call__(self, key: bytes | None, value: bytes | None) -> tuple[object, ...]:
         """Return a record's key and value as they are shown. Raises RegistryUnavailable."""
         return tuple(
-            self._registered_text(data, traits) if traits.is_registered and data is not None else data
-            for data, traits in zip((key, value), self._traits, strict=True)
+            self._text_by_schema(data, format) if format and data is not None else data
+            for data, format in zip((key, value), self._formats, strict=True)
         )
 
-    def _registered_text(self, data: bytes, traits: FormatTraits) -> object:
-        text = part_text(text_format(traits, ()), data, self._look_up)
+    def _text_by_schema(self, data: bytes, format: str) -> object:
+        text = part_text(format, data, self._look_up)
         return data if text.reason else text.text
+
+
+def _declared_formats(topic: str, script: Script) -> tuple[str, ...]:
+    """Return the formats of a topic's keys and values that have schemas, for `part_text`; "" for others."""
+    entry = next((entry for entry in script.catalog.declared.values() if entry.topic == topic), None)
+    if entry is None:
+        return "", ""
+    traits = [traits_of_sql(format) for format in entry.formats]
+    if not any(kind.has_own_schema for kind in traits):
+        return tuple(text_format(kind, ()) if kind.is_registered else "" for kind in traits)
+    formats = topic_formats(script.app(), topic) if entry.query else source_formats(source_of(entry))
+    return tuple(
+        format if kind.is_registered or kind.has_own_schema else ""
+        for kind, format in zip(traits, (formats.key, formats.value), strict=True)
+    )
+
+
+def source_of(entry: Entry) -> Source:
+    """Return the source of a stream or a table that reads a topic."""
+    node = entry.relation.node
+    source = (node.stream if isinstance(node, Table) else node).source
+    assert isinstance(source, Source)
+    return source

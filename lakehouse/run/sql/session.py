@@ -18,8 +18,6 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors
 from lakehouse.ksql.values import values_record
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.origin import Source
-from lakehouse.plan.table import Table
 from lakehouse.run.start.folders import check_lake
 from lakehouse.run.start.kafka import open_kafka
 from lakehouse.settings.config import Settings
@@ -124,7 +122,7 @@ class SqlSession:
         from lakehouse.kafka.topics import Cluster
         from lakehouse.run.sql.registered import TopicPrinter
 
-        shown_parts = TopicPrinter(statement.topic, tuple(self.script.catalog.declared.values()), self.settings)
+        shown_parts = TopicPrinter(statement.topic, self.script, self.settings)
         options = self.settings.kafka.options
         with open_kafka(self.settings) as servers:
             cluster = Cluster(servers, options)
@@ -146,14 +144,11 @@ class SqlSession:
 
     def _insert(self, statement: s.InsertValues) -> Answer:
         from lakehouse.kafka.produce import ProducerRecord, produce
-        from lakehouse.run.sql.registered import with_registered_ids, written_source
+        from lakehouse.run.sql.registered import source_of, with_registered_ids, written_source
 
         target = self.script.find(statement.target, statement.position)
         values = values_record(statement, target)
-        node = target.relation.node
-        source = (node.stream if isinstance(node, Table) else node).source
-        assert isinstance(source, Source)
-        source = written_source(source, target, statement.position)
+        source = written_source(source_of(target), target, statement.position)
         try:
             parts = (encode_written_key(source, values["key"]), encode_written_value(source, values["value"]))
         except Unfit as error:
