@@ -79,7 +79,7 @@ def test_two_clients_at_once(desk: Desk) -> None:
     assert client.stdout is not None
     assert client.stdout.readline() == "ready\n"
     other, err = desk.ask("value = spark.range(10).count()")
-    assert f"in use by process {client.pid}: this command starts its own" in err
+    assert f"in use by process {client.pid}: this process starts its own" in err
     (kept,) = desk.engines()
     assert other["java"] != kept["pid"]
     assert has_ended(other["java"])

@@ -65,6 +65,22 @@ def test_when_it_is_kept(
     assert choice.keep_seconds(spark_settings(**variables).spark, environ) == seconds
 
 
+@pytest.mark.parametrize(
+    ("keep", "environ", "seconds"),
+    [("auto", {}, 600), ("auto", {"CI": "true"}, None), ("off", {}, None), ("1 minute", {"CI": "true"}, 60)],
+)
+def test_when_a_notebook_keeps_it(
+    keep: str, environ: dict[str, str], seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "CONTAINER_FILES", ())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    choice.allow_keeping(allowed=True, in_notebook=True)
+    try:
+        assert choice.keep_seconds(spark_settings(keep=keep).spark, environ) == seconds
+    finally:
+        choice.allow_keeping(allowed=False)
+
+
 def test_where_spark_writes() -> None:
     assert scratch_folders({}, {}) == ["/tmp"]
     assert scratch_folders({"spark.local.dir": "/a,/b"}, {}) == ["/a", "/b"]
@@ -92,7 +108,7 @@ def test_what_an_engine_is_known_by(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     first = key()
     assert key() == first
-    assert key(TERM="other", COLUMNS="7", SHLVL="3", LAKEHOUSE_DECIDED_BY="ada in Airflow") == first
+    assert key(TERM="other", COLUMNS="7", SHLVL="3", LAKEHOUSE_DECIDED_BY="ada in Airflow", JPY_PARENT_PID="7") == first
     others = [
         key({"spark.driver.memory": "2g"}), key(seconds=61), key(AWS_ACCESS_KEY_ID="x"), key(TZ="UTC"),
         key(LAKEHOUSE_LAKE_PATH="/elsewhere"), key(HADOOP_CONF_DIR=str(tmp_path)),
@@ -130,6 +146,7 @@ def test_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for text in ("", "[]", "{", "\x00", '{"keeper": "x", "java": 1, "started": 1, "port": 1}'):
         files.state.write_text(text)
         assert engine.find_engine(files) is None
+    assert private_files.files_here(for_notebook=True).scope != files.scope
     monkeypatch.chdir(tmp_path)
     assert private_files.files_here().scope != files.scope
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.notebook.kernels import lakehouse_command, run_notebook
+
 PROJECT = Path(__file__).parents[2]
 NOTEBOOK = PROJECT / "docs" / "notebook.ipynb"
-PACKAGES = PROJECT / ".docs"
-# nbclient is not in this environment; it runs in a process that has it.
-RUN = """
-import sys, nbformat, nbclient
-book = nbformat.read(sys.argv[1], as_version=4)
-nbclient.NotebookClient(book, timeout=500, kernel_name="python3").execute()
-nbformat.write(book, sys.argv[2])
-"""
 
 
 def test_no_output_is_kept() -> None:
@@ -31,23 +22,9 @@ def test_no_output_is_kept() -> None:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The notebook was run in an empty folder: the HTML that each cell shows, by the last line of its source."""
-    assert PACKAGES.is_dir(), "run make docs-packages"
     folder = tmp_path_factory.mktemp("notebook")
-    kernel = folder / "jupyter" / "kernels" / "python3"
-    kernel.mkdir(parents=True)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (kernel / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
-    environ = {
-        **os.environ,
-        "JUPYTER_PATH": str(folder / "jupyter"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(PACKAGES),
-    }
-    process = subprocess.run(
-        [sys.executable, "-c", RUN, str(NOTEBOOK), str(folder / "run.ipynb")],
-        cwd=folder, env=environ, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    subprocess.run(["lakehouse", "kafka", "down"], cwd=folder, env=environ, capture_output=True, check=False)
+    process = run_notebook(NOTEBOOK, folder, LAKEHOUSE_SPARK_KEEP="off")
+    lakehouse_command(folder, "kafka", "down")
     assert process.returncode == 0, process.stdout + process.stderr
     cells = [cell for cell in json.loads((folder / "run.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
     return {"".join(cell["source"]).splitlines()[-1]: html_of(cell["outputs"]) for cell in cells}

@@ -15,7 +15,7 @@ NONE_KEPT = "No Spark is kept."
 
 
 def status(json: JsonOption = False) -> None:
-    """Show the Sparks that are kept for this user's next commands: one a folder.
+    """Show the Sparks that are kept for this user's next commands and notebooks, by folder.
 
     Example: lakehouse spark status
     """
@@ -46,7 +46,7 @@ def stop(
 ) -> None:
     """End the Spark that is kept for this folder; nothing of a lake is lost.
 
-    One that a command uses ends with that command; the exit code is 1 then.
+    One that a command or a notebook uses ends with it; the exit code is 1 then.
 
     Example: lakehouse spark stop
     """
@@ -54,14 +54,15 @@ def stop(
     from lakehouse.spark.jvm.kept.private_files import files_here
 
     facts = []
+    scopes_here = {files_here(for_notebook=for_notebook).scope for for_notebook in (False, True)}
     for engine in kept_engines():
-        if not every and engine.files.scope != files_here().scope:
+        if not every and engine.files.scope not in scopes_here:
             continue
         client = client_pid(engine.files)
         ended = stop_engine(engine)
         facts.append({"folder": engine.folder, "pid": engine.java_pid, "ended": ended})
         if not json:
-            outcome = "was stopped." if ended else f"is in use by process {client}: it ends with that command."
+            outcome = "was stopped." if ended else f"is in use by process {client}: it ends with that process."
             show.say(f"Spark of {engine.folder} (process {engine.java_pid}) {outcome}")
     if json:
         show.as_json(facts)

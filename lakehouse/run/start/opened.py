@@ -47,12 +47,16 @@ class Opened:
     @property
     def spark(self) -> SparkSession:
         """The Spark session; started on the first use."""
+        from lakehouse.spark.jvm.kept.choice import allow_keeping
         from lakehouse.spark.jvm.session.session import open_session
         from lakehouse.spark.jvm.store_check import check_store
 
+        in_notebook = notebook.is_notebook()
+        if in_notebook:
+            allow_keeping(allowed=True, in_notebook=True)
         spark = open_session(self.settings)
         check_store(spark, self.settings)
-        if notebook.is_notebook():
+        if in_notebook:
             notebook.show_rows(spark)
         return spark
 

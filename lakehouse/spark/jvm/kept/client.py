@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import StorageError
 from lakehouse.spark.jvm.kept import engine as engines
+from lakehouse.spark.jvm.kept.choice import is_for_notebook
 from lakehouse.spark.jvm.kept.engine import KeptEngine, Taken
 from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.kept.leaving import clear_engine
@@ -39,13 +40,14 @@ def connect_to_engine(
     of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
     """
     try:
-        taken_engine = engines.take(files := files_here())
+        taken_engine = engines.take(files := files_here(for_notebook=is_for_notebook()))
     except StorageError as error:
         _log.warning(f"Spark is not kept: {error}")
         return None
     if taken_engine is None:
         user = engines.client_pid(files)
-        _log.warning(f"the kept Spark of this folder is in use by process {user}: this command starts its own.")
+        if user != os.getpid():  # or this process has stopped Spark's context, and makes the next in the same Java
+            _log.warning(f"the kept Spark of this folder is in use by process {user}: this process starts its own.")
         return None
     key = hash_of_start(settings, keep_seconds, os.environ)
     if (engine := engines.usable_engine(taken_engine, key)) is None:

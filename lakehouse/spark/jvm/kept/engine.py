@@ -111,7 +111,7 @@ def state_of_engine(engine: KeptEngine) -> dict[str, Any]:
 
 
 def stop_engine(engine: KeptEngine) -> bool:
-    """End an engine if no command uses it, and return True; otherwise it ends with that command."""
+    """End an engine if no process uses it, and return True; otherwise it ends with that process."""
     engine.files.state.unlink(missing_ok=True)  # the keeper ends an engine without its file
     if (taken_engine := take(engine.files)) is None:
         return False

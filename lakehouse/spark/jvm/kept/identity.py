@@ -15,11 +15,11 @@ import pyspark
 
 from lakehouse.setup.places import PACKAGE
 
-# These differ between two terminals, or two commands of one, and nothing in Java or in a worker depends on them. Every
-# other variable counts: a login, a time zone, a path.
+# These differ between two terminals, two notebooks, or two commands of one terminal, and nothing in Java or in a worker
+# depends on them. Every other variable counts: a login, a time zone, a path.
 IRRELEVANT = re.compile(
     r"_|SHLVL|PWD|OLDPWD|COLUMNS|LINES|TERM|COLORTERM|WINDOWID|DISPLAY|TMUX.*|STY|WINDOW|VTE_VERSION|GPG_TTY|"
-    r"TERM_(PROGRAM|SESSION).*|SSH_(TTY|CLIENT|CONNECTION)|XDG_SESSION_ID|PYTEST_CURRENT_TEST|LAKEHOUSE_DECIDED_BY"
+    r"TERM_(PROGRAM|SESSION).*|SSH_(TTY|CLIENT|CONNECTION)|XDG_SESSION_ID|PYTEST_CURRENT_TEST|JPY_.*|LAKEHOUSE_DECIDED_BY"
 )
 JAR_SETTINGS = ("spark.driver.extraClassPath", "spark.jars")
 CONFIGURATION_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")

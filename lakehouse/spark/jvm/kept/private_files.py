@@ -8,6 +8,7 @@
 
 A scope is a folder of work with one installation of lakehouse, so two folders have two engines. The tasks of an Airflow
 are a scope of their own: their environment is another one than a person's in that folder, who would end their engine.
+So are notebooks: one that is open has its engine for hours, and commands beside it go on with theirs.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ class EngineFiles:
         return self.folder / f"{self.scope}.log"
 
 
-def files_here() -> EngineFiles:
+def files_here(*, for_notebook: bool = False) -> EngineFiles:
     """Return the files for the current folder. Raises StorageError if there is no private place for them."""
-    facts = (Path.cwd(), sys.prefix, os.getuid(), os.environ.get(SUPERVISED_BY, ""))
+    user = "notebook" if for_notebook else os.environ.get(SUPERVISED_BY, "")
+    facts = (Path.cwd(), sys.prefix, os.getuid(), user)
     digest = hashlib.sha256("\0".join(map(str, facts)).encode("utf-8", "surrogateescape"))
     return EngineFiles(private_folder(), digest.hexdigest()[:SCOPE_DIGITS])
 
