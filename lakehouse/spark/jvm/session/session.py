@@ -82,8 +82,13 @@ DEFAULTS = {
     # Without it, executors write each task at the level INFO.
     "spark.executor.syncLogLevel.enabled": "true",
     "spark.sql.streaming.ui.enabled": "false",
-    # For its pages Spark writes plans as text, for each job and each stage, even if nobody reads them: in short form.
+    # For its pages Spark writes plans as text, for each job and each stage, even if nobody reads them: in short form,
+    # and for the newest few. The default of a thousand took 100 MB of the heap.
     "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
     # It records where in Python each column was made, for errors: ten calls to Java each. Ours name the declaration.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
@@ -122,6 +127,13 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # commands took the same time.
 KEPT_HEAP_MB = 128
 SHRINKING_HEAP = "-XX:MinHeapFreeRatio=15 -XX:MaxHeapFreeRatio=30"
+# Each run leaves consumers of Kafka, with the last records that they read, which no later command uses: by default for
+# five minutes.
+KEPT_CONSUMERS = {
+    f"spark.kafka.consumer.{cache}.{name}": "20s"
+    for cache in ("cache", "fetchedData.cache")
+    for name in ("timeout", "evictorThreadRunInterval")
+}
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
@@ -192,6 +204,8 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings["spark.jars"] = ",".join(jars)
         if not store.is_remote(settings.lake.path) and _has_file_manager():
             spark_settings |= LOCAL_FILES
+        if kept_seconds is not None:
+            spark_settings |= KEPT_CONSUMERS
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         spark_settings[JAVA_OPTIONS] = _join(
