@@ -81,6 +81,22 @@ def test_recent_ticks_are_what_delta_finds(
         check_reads(lake, random, last)
 
 
+def test_files_that_a_commit_names_once_more_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Row tracking gives the rows of files ids: its commits add the files again, and remove none."""
+    lake = open_lake(spark, Layout(str(tmp_path)))
+    append_ticks(lake, Random(1), 1, 3)
+    spark.sql(f"ALTER TABLE delta.`{lake.layout.records}` SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    log = lake_files(lake.layout.records)
+    assert any('"dataChange":false' in text and '"add"' in text for text in log)
+    all_rows = bronze.read_topic_records(lake, list(TOPICS), APP.own_topics)
+    rows = bronze.read_ticks(lake, list(TOPICS), 1, 3, APP.own_topics)
+    assert ids(rows) == ids(bronze.between_ticks(all_rows, 1, 3))
+
+
+def lake_files(path: str) -> list[str]:
+    return [file.read_text() for file in sorted((Path(path) / "_delta_log").glob("*.json"))]
+
+
 def test_a_read_of_the_last_tick_runs_one_job(spark: SparkSession, tmp_path: Path) -> None:
     lake = open_lake(spark, Layout(str(tmp_path)))
     append_ticks(lake, Random(1), 1, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +19,7 @@ TICKS_MAX = 16  # a batch has few; more would mean to read many commits
 def read_recent(spark: SparkSession, place: TablePlace, after_tick: int) -> DataFrame | None:
     """Return the rows of a table of bronze that have a tick after `after_tick`, and perhaps others.
 
-    None if only Delta can tell: there are many such ticks, or files were replaced since.
+    None if only Delta can tell: there are many such ticks, or commits have changed files since.
     """
     if read_progress(spark, place).tick - after_tick > TICKS_MAX:
         return None
@@ -38,9 +39,11 @@ def _added_files(log: CommitLog, place: TablePlace, after_tick: int) -> list[str
         if metadata is not None and metadata.app == app_id(place.name) and metadata.tick <= after_tick:
             return added_lines
         for line in lines:
-            action = next(iter(json.loads(line)), None)
-            if action == "remove":
+            action: dict[str, Any] = json.loads(line)
+            if "remove" in action:
                 return None
-            if action == "add":
+            if "add" in action:
+                if not action["add"]["dataChange"]:
+                    return None  # a file that is there already, such as with the ids of row tracking
                 added_lines.append(line)
     return added_lines
