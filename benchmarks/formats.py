@@ -31,8 +31,8 @@ import lakehouse as lh
 from lakehouse.formats.decode import find_declared
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.written_form import encode_written_value
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import parse_schema
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.jvm.session.session import open_session

@@ -23,7 +23,7 @@ ROOMS = (
     "errors", "durable", "signals", "phases", "markup", "passed_on",
     "semantics", "semantics/time", "semantics/aggregate", "semantics/operators", "duration",
     "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan/avro", "plan/protobuf",
-    "plan/registered", "plan", "plan/databases", "plan/evolution", "plan/lineage",
+    "plan/registered", "plan/expression", "plan", "plan/databases", "plan/evolution", "plan/lineage",
     "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql/avro", "ksql/expression", "ksql",
     "formats/values", "formats/avro", "formats/protobuf", "formats/codec", "formats", "settings", "setup",

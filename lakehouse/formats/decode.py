@@ -14,11 +14,11 @@ from lakehouse.formats.field_names import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.expression.schema import Column, fields_of
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import windowed_key

@@ -8,7 +8,7 @@ from lakehouse.formats import epoch
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.field_names import rename_columns
-from lakehouse.plan.schema import Column, fields_of
+from lakehouse.plan.expression.schema import Column, fields_of
 
 
 def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:

@@ -15,8 +15,8 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import Column, base_type, parse_type
 
 # Matches no field that is called date: in a type's text, a colon follows the name of a field.
 _MOMENT_TYPE = re.compile(r"(?<![\w`])(?:date|timestamp)(?=\s*(?:[,>]|$))")

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.plan.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 
 Renamer = Callable[[Any], Any]
 OptionalRow = dict[str, Any] | None

@@ -23,7 +23,7 @@ from lakehouse.formats.values import json_value
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
+from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.semantics.key_value import key_value
 
 QUOTED_CHARACTERS = ',"\r\n'  # in a key of several columns, a value with one of these is quoted

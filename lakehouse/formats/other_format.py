@@ -9,9 +9,9 @@ from typing import Any
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit, clip_text
+from lakehouse.plan.expression.schema import Column, base_type
 from lakehouse.plan.names.format_traits import KEY_FORMATS, traits_of
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column, base_type
 
 DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
 

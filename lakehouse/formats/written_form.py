@@ -31,9 +31,9 @@ from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.decode import declared_schemas, part_decoder
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit, clip_text
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column
 from lakehouse.semantics.time import kafka_time, windowed_key
 from lakehouse.semantics.time.window import Span
 

@@ -21,7 +21,7 @@ from lakehouse.kafka.partitioner import choose_partition
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.kafka.rights import PUBLISH_PREFIX, Right, describe_missing_right
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.schema import state_topic
+from lakehouse.plan.expression.schema import state_topic
 
 TIMEOUT_SECONDS = 60.0
 # Readers wait this long for a transaction whose publisher was killed and not restarted. 80 MB can be written in it.

@@ -11,9 +11,9 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.plan.app import named_window, read_window
+from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.format_traits import traits_of
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.schema import check_name
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 

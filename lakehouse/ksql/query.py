@@ -17,7 +17,7 @@ from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Item, Query
-from lakehouse.plan.expression import name_text
+from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import escaped_name
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream

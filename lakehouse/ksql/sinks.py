@@ -17,13 +17,13 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.ksql.with_clause import WithClause
-from lakehouse.plan.expression import name_text
+from lakehouse.plan.expression.expression import name_text
+from lakehouse.plan.expression.schema import NESTED_TYPES, base_type
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS, FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import DEFAULT_NAME, SchemaOptions
 from lakehouse.plan.registered.writable import check_writable
-from lakehouse.plan.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
 

@@ -19,14 +19,14 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
-from lakehouse.plan.expression import name_text, parse_expression
+from lakehouse.plan.expression.expression import name_text, parse_expression
+from lakehouse.plan.expression.schema import Column, fields_of, parse_schema
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import ABSENT
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.pinned import with_own_schema
-from lakehouse.plan.schema import Column, fields_of, parse_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping, Session

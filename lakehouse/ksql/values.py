@@ -18,7 +18,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.semantics.time.moment import to_milliseconds
 

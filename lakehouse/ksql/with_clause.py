@@ -24,9 +24,9 @@ from lakehouse.ksql.property import (
 )
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Value
+from lakehouse.plan.expression.schema import check_topic
 from lakehouse.plan.names.field import field_name
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.schema import check_topic
 
 OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",

@@ -15,8 +15,8 @@ import pyarrow as pa
 from lakehouse.formats.key_text import parse_key
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.lake.sql import quote_literal, quote_name
+from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows

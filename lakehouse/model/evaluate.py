@@ -44,8 +44,8 @@ from lakehouse.model.logic import (
     strict_function,
 )
 from lakehouse.plan.aggregation import decimal_digits
-from lakehouse.plan.expression import Expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.semantics.aggregate.aggregate import LONG_MIN

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.scalar import is_equal
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, function_named
 from lakehouse.plan.written.parse import name_of_call

@@ -13,8 +13,8 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.layout import Layout
+from lakehouse.plan.expression.schema import check_name, check_topic
 from lakehouse.plan.lineage.graph import KINDS
-from lakehouse.plan.schema import check_name, check_topic
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 NO_PATH = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")

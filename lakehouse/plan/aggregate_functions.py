@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.fit_values import Fitted
-from lakehouse.plan.function import function_text
-from lakehouse.plan.schema import parse_schema
+from lakehouse.plan.expression.fit_values import Fitted
+from lakehouse.plan.expression.function import function_text
+from lakehouse.plan.expression.schema import parse_schema
 
 AggregateOptions = tuple[tuple[str, Any], ...]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregate_functions import AggregateOptions, Aggregation, aggregation_text
-from lakehouse.plan.expression import Expression, Json, expression_type, parse_expression, sql_part
-from lakehouse.plan.fit_values import Fitted
-from lakehouse.plan.function import function_digest, value_text
-from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, field_types, is_number_type
+from lakehouse.plan.expression.expression import Expression, Json, expression_type, parse_expression, sql_part
+from lakehouse.plan.expression.fit_values import Fitted
+from lakehouse.plan.expression.function import function_digest, value_text
+from lakehouse.plan.expression.schema import POSITION_TYPE, Column, base_type, field_types, is_number_type
 from lakehouse.semantics.aggregate.aggregate import (
     Average,
     Count,

@@ -16,11 +16,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, parse_predicate, read_by, sql_part
+from lakehouse.plan.expression.expression import Expression, Json, parse_predicate, read_by, sql_part
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, check_distinct, check_name
 from lakehouse.plan.operator import Expire
 from lakehouse.plan.origin import Node, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
-from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_distinct, check_name
 from lakehouse.plan.step import Shape
 from lakehouse.semantics.position import Position
 

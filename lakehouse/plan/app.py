@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink
+from lakehouse.plan.expression.schema import check_distinct, parse_type, state_topic
 from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -24,7 +25,6 @@ from lakehouse.plan.origin import ChangesOf, Source
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, needed_step, value_in_message
 from lakehouse.plan.rows import RowsOf
-from lakehouse.plan.schema import check_distinct, parse_type, state_topic
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table

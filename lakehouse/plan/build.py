@@ -5,15 +5,8 @@ from __future__ import annotations
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
-from lakehouse.plan.expression import expression_type, parse_expression
-from lakehouse.plan.names.field import quote_field
-from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
-from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.origin import Source
-from lakehouse.plan.refused.formats import check_format_name
-from lakehouse.plan.refused.types import check_json_type, check_key_types
-from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned, with_own_schema
-from lakehouse.plan.schema import (
+from lakehouse.plan.expression.expression import expression_type, parse_expression
+from lakehouse.plan.expression.schema import (
     HEADERS_TYPE,
     NESTED_TYPES,
     Column,
@@ -25,6 +18,13 @@ from lakehouse.plan.schema import (
     parse_schema,
     parse_type,
 )
+from lakehouse.plan.names.field import quote_field
+from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.formats import check_format_name
+from lakehouse.plan.refused.types import check_json_type, check_key_types
+from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned, with_own_schema
 from lakehouse.plan.stream import Stream
 
 

@@ -20,8 +20,16 @@ from typing import Literal
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregation import NamedAggregation, aggregation_fingerprint, shown_type
-from lakehouse.plan.expression import Expression, Json, Named, expression_type, parse_expression, sql_part, sql_parts
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import (
+    Expression,
+    Json,
+    Named,
+    expression_type,
+    parse_expression,
+    sql_part,
+    sql_parts,
+)
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.windows import window_fingerprint
 from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
 from lakehouse.semantics.operators.session import Sessions

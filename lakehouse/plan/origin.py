@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakehouse.duration import duration_text
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import (
+from lakehouse.plan.expression.expression import (
     Expression,
     Json,
     indicator_part,
@@ -22,11 +22,11 @@ from lakehouse.plan.expression import (
     read_by,
     sql_part,
 )
+from lakehouse.plan.expression.schema import Column, joined_columns, without_duplicates
 from lakehouse.plan.names.debezium_options import COMMITTED_COLUMN, KEEP, UNSENT_COLUMN, parse_options
 from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import Latest
-from lakehouse.plan.schema import Column, joined_columns, without_duplicates
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape

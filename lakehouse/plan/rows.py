@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, indicator_part, name_text, parse_key_expressions, sql_part
+from lakehouse.plan.expression.expression import (
+    Expression,
+    Json,
+    indicator_part,
+    name_text,
+    parse_key_expressions,
+    sql_part,
+)
+from lakehouse.plan.expression.schema import Column, base_type, joined_columns
 from lakehouse.plan.names.join_words import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress
 from lakehouse.plan.origin import Node, key_columns, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
-from lakehouse.plan.schema import Column, base_type, joined_columns
 from lakehouse.plan.step import Shape
 
 if TYPE_CHECKING:

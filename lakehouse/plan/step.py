@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import (
+from lakehouse.plan.expression.expression import (
     Expression,
     Json,
     Named,
@@ -24,10 +24,9 @@ from lakehouse.plan.expression import (
     sql_part,
     sql_parts,
 )
-from lakehouse.plan.expression import parse_predicate as condition
-from lakehouse.plan.function import function_digest, function_text
-from lakehouse.plan.refused.types import check_key_types
-from lakehouse.plan.schema import (
+from lakehouse.plan.expression.expression import parse_predicate as condition
+from lakehouse.plan.expression.function import function_digest, function_text
+from lakehouse.plan.expression.schema import (
     Column,
     base_type,
     check_distinct,
@@ -36,6 +35,7 @@ from lakehouse.plan.schema import (
     item_type,
     parse_schema,
 )
+from lakehouse.plan.refused.types import check_key_types
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from typing import Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
-from lakehouse.plan.expression import Expression, Json, expression_type, name_text, parse_expression, parse_named
-from lakehouse.plan.expression import parse_predicate as condition
-from lakehouse.plan.names.join_words import AsOf, How, HowJoined
-from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.operator import LatestBy, LatestSent, Suppress, Tombstones
-from lakehouse.plan.origin import Merge, Node, Source, TableJoin
-from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.refused.steps import Declaration, value_in_message
-from lakehouse.plan.refused.types import check_key_types
-from lakehouse.plan.schema import (
+from lakehouse.plan.expression.expression import (
+    Expression,
+    Json,
+    expression_type,
+    name_text,
+    parse_expression,
+    parse_named,
+)
+from lakehouse.plan.expression.expression import parse_predicate as condition
+from lakehouse.plan.expression.schema import (
     Column,
     check_distinct,
     check_name,
@@ -31,6 +31,13 @@ from lakehouse.plan.schema import (
     parse_schema,
     without_duplicates,
 )
+from lakehouse.plan.names.join_words import AsOf, How, HowJoined
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.operator import LatestBy, LatestSent, Suppress, Tombstones
+from lakehouse.plan.origin import Merge, Node, Source, TableJoin
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.steps import Declaration, value_in_message
+from lakehouse.plan.refused.types import check_key_types
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, written_formats

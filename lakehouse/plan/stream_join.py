@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Json
+from lakehouse.plan.expression.expression import Json
+from lakehouse.plan.expression.schema import joined_columns
 from lakehouse.plan.names.join_words import HowJoined
 from lakehouse.plan.origin import Node, TableJoin
-from lakehouse.plan.schema import joined_columns
 from lakehouse.semantics.operators.stream_join import JoinSide, Within
 from lakehouse.semantics.time.window import default_grace
 

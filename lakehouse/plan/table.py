@@ -10,8 +10,17 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
-from lakehouse.plan.expression import Expression, Named
-from lakehouse.plan.expression import parse_predicate as condition
+from lakehouse.plan.expression.expression import Expression, Named
+from lakehouse.plan.expression.expression import parse_predicate as condition
+from lakehouse.plan.expression.schema import (
+    Column,
+    base_type,
+    check_distinct,
+    check_name,
+    check_partitions,
+    check_pseudo,
+    check_topic,
+)
 from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
@@ -29,15 +38,6 @@ from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.registered.writable import check_writable
 from lakehouse.plan.rows import Rows, RowsOf
-from lakehouse.plan.schema import (
-    Column,
-    base_type,
-    check_distinct,
-    check_name,
-    check_partitions,
-    check_pseudo,
-    check_topic,
-)
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Json
+from lakehouse.plan.expression.expression import Json
 from lakehouse.semantics.time.window import Hopping, Session, Sliding, Window, default_grace
 
 WINDOWS_MAX = 100_000  # room for a day of windows, one a second

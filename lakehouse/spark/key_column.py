@@ -16,8 +16,8 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, Struct
 
 from lakehouse.formats.key_text import parse_key
 from lakehouse.formats.values.json_text import write_json
-from lakehouse.plan.expression import Expression
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
+from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.spark.expression.years import compute_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

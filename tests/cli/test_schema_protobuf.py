@@ -20,9 +20,9 @@ from lakehouse.formats.codec.registered import WriterSchemas
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.ksql.script import Script
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.protobuf.protoc import compile_proto
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.start.application import load_app
 from tests.cli.conftest import Command

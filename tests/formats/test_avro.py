@@ -28,11 +28,11 @@ from lakehouse.formats.written_form import decode_written_value, encode_written_
 from lakehouse.model.model import BadRecord
 from lakehouse.plan.avro.avro_schema import parse_avro, write_avro
 from lakehouse.plan.avro.schema_text import schema_text
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.pinned import pinned_file
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import parse_schema
 from lakehouse.semantics.record import Record
 
 ALL = (

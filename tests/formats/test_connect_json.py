@@ -15,8 +15,8 @@ from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitt
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import decode_written_key, encode_written_key
 from lakehouse.ksql.script import Script, application
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import parse_schema
 from lakehouse.testing import Replay
 
 CONNECT = "org.apache.kafka.connect.data."

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakehouse.formats.values.connect_meaning import MICROS_OF_UNIT, Meaning, meaning_of_start
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.names.debezium_options import DebeziumOptions
-from lakehouse.plan.schema import parse_schema
 
 CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 NOTHING_DECLARED = DebeziumOptions()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.formats.codec.delimited import decode_line, encode_line
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 
 COLUMNS = (Column("s", "string"), Column("n", "int"), Column("m", "decimal(6, 2)"))
 

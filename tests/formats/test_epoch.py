@@ -10,7 +10,7 @@ import pytest
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 
 MOMENT, DAY = datetime(1969, 12, 31, 23, 59, 59, 500_000, UTC), date(1970, 1, 4)
 

@@ -26,9 +26,9 @@ from lakehouse.formats.written_form import (
     encode_written_value,
 )
 from lakehouse.ksql.script import application
+from lakehouse.plan.expression.schema import Column, parse_schema
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.run.repair.fixes import bytes_of_text
 from lakehouse.run.schemas.written_schemas import schema_to_write
 from lakehouse.testing import Replay

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakehouse.formats.values.json_text import replace_surrogates
 from lakehouse.formats.values.json_value import decode_any_case, decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.java_double import java_double
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.key_text import parse_key, write_key
-from lakehouse.plan.schema import Column, parse_schema
+from lakehouse.plan.expression.schema import Column, parse_schema
 
 TWO = parse_schema("a string, b string", "key")
 TEXTS = st.none() | st.text(alphabet='a,"\n\r \\', max_size=5) | st.text(max_size=5)

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from lakehouse.formats.decode import decode_key, reason_not_fitting
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.time.moment import to_datetime
 
 POINT = "struct<x: int, y: int>"

@@ -13,7 +13,7 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.values.text_value import parse_date, parse_timestamp
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.produce import parse_lines
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.time.moment import time_ms
 
 # Within these years the moment has an offset's date in the calendar, too.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse.formats.codec.primitive import decode_primitive, encode_primitive
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 
 BYTES: list[tuple[str, Any, str]] = [
     ("string", "Zoë", "5a6fc3ab"), ("string", "", ""), ("int", 1, "00000001"), ("int", -2, "fffffffe"),

@@ -22,11 +22,11 @@ from lakehouse.formats.protobuf.proto_arrow import ArrowReader, NotQuick
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.schema_text import schema_text
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.protobuf import protoc
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import parse_schema
 
 IMPORTS = (
     "google/protobuf/timestamp.proto", "google/protobuf/duration.proto", "google/protobuf/wrappers.proto",

@@ -9,7 +9,7 @@ from lakehouse.formats.decode import decode_columns, decode_record
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.record import Record
 
 SOURCE = lh.stream("t", key="id int", schema="a int").source

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import expression_type, parse_expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import expression_type, parse_expression
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.spark_functions.record import word_set
 
 from .columns import COLUMNS, rows

@@ -17,8 +17,8 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import parse_expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import parse_expression
+from lakehouse.plan.expression.schema import Column
 
 from ..seeds import seeds
 from .columns import MOMENTS, TIMES, random_moment

@@ -10,8 +10,8 @@ import pytest
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.function.java_regex import JavaPattern
-from lakehouse.plan.expression import parse_expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import parse_expression
+from lakehouse.plan.expression.schema import Column
 
 from ..seeds import seeds
 

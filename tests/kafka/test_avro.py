@@ -19,7 +19,7 @@ from lakehouse.errors import ConfigError, RegistryUnavailable, SchemaRefused, Sq
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
-from lakehouse.plan.schema import parse_schema
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.explain.capture import capture as captured

@@ -24,8 +24,8 @@ from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.protobuf.protoc import compile_proto
-from lakehouse.plan.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.lake import Lake

@@ -20,9 +20,9 @@ from lakehouse.ksql.describe import answer_describe, answer_show
 from lakehouse.ksql.script import Script, application
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.plan.avro.avro_schema import parse_avro
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.registered.pinned import pinned_file, pinned_id_file
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import parse_schema
 from lakehouse.run.start.application import load_app
 from lakehouse.testing import Replay
 

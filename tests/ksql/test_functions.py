@@ -15,7 +15,7 @@ from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import parse_expression
+from lakehouse.plan.expression.expression import parse_expression
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.compare import is_same_value
 

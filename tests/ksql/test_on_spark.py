@@ -18,7 +18,7 @@ from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.model import Decoded
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.origin import Source
 from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.scenario import Batch, Scenario, find_files, read_scenario

@@ -222,7 +222,7 @@ def text_in(name: str) -> str:
 def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
     from lakehouse.ksql.expression.expression import Visible
     from lakehouse.model.evaluate import evaluate
-    from lakehouse.plan.expression import Expression
+    from lakehouse.plan.expression.expression import Expression
 
     for text in (value, value + "\\", "\\'" + value, value + "'"):
         quoted = "'" + text.replace("'", "''") + "'"

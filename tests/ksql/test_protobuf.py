@@ -14,8 +14,8 @@ from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_key
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.ksql.script import Script
+from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import parse_schema
 
 ORDERS = """
 CREATE STREAM orders (id BIGINT KEY, city VARCHAR, amount DECIMAL(9, 2), at TIMESTAMP, d DATE, t TIME,

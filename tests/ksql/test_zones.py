@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from tests.ksql.zones import NOT_JAVAS, compiled, forms, moments, names, wrong
 from tests.seeds import seeds
 

@@ -10,7 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import bind_types, named_aggregation, rule_for_model, shown_type
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 
 COLUMNS = [
     Column("i", "int"), Column("n", "bigint"), Column("x", "double"), Column("d", "decimal(10, 2)"),

@@ -11,8 +11,8 @@ import pytest
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import Expression, parse_expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import Expression, parse_expression
+from lakehouse.plan.expression.schema import Column
 
 VALUES: dict[str, Any] = {
     "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "low": -(2**31), "least": -(2**63),

@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ExpressionError
-from lakehouse.plan.expression import expression_type, parse_expression
+from lakehouse.plan.expression.expression import expression_type, parse_expression
 
 SCHEMA = (
     "status string, amount decimal(10, 2), n int, big bigint, x double, flag boolean, day date, at timestamp, "

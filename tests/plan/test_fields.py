@@ -15,8 +15,8 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
 from lakehouse.plan.evolution.differences import find_differences
 from lakehouse.plan.evolution.fingerprint import table_fingerprint
+from lakehouse.plan.expression.schema import ESCAPED, Column, fields_of, parse_schema, parse_type
 from lakehouse.plan.names.field import column_name, field_name
-from lakehouse.plan.schema import ESCAPED, Column, fields_of, parse_schema, parse_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.future_time import HEADER, is_judged

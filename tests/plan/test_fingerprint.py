@@ -15,7 +15,7 @@ import lakehouse as lh
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.evolution.change import compare_fingerprints
 from lakehouse.plan.evolution.fingerprint import fingerprint_text, table_fingerprint
-from lakehouse.plan.function import value_text
+from lakehouse.plan.expression.function import value_text
 from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, LatestBy, Suppress
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf

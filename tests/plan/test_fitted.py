@@ -10,7 +10,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.fit_values import Fitted
+from lakehouse.plan.expression.fit_values import Fitted
 
 MOMENT = datetime(2020, 1, 1, 12, tzinfo=UTC)
 FITS: list[tuple[str, Any, Any]] = [

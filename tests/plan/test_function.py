@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.plan.function import function_digest, value_text
+from lakehouse.plan.expression.function import function_digest, value_text
 
 RATE = 2
 
@@ -164,7 +164,7 @@ def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
 PROGRAM = """
 import re
 from decimal import Decimal
-from lakehouse.plan.function import function_digest, value_text
+from lakehouse.plan.expression.function import function_digest, value_text
 class C:
     def __init__(self): self.names = {'a', 'b', 'c'}; self.rate = Decimal('1.5')
 print(value_text([C(), re.compile('a', re.I | re.M)]), function_digest(C().__init__))

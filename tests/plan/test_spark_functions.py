@@ -10,8 +10,8 @@ import pytest
 from lakehouse.errors import ExpressionError, NeedsSpark
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.function.table import FUNCTIONS
-from lakehouse.plan.expression import Expression, expression_type, parse_expression
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.expression import Expression, expression_type, parse_expression
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.spark_functions.guards import null_condition
 from lakehouse.plan.spark_functions.record import Arguments, SparkFunction
 from lakehouse.plan.spark_functions.table import ALLOWED, NO_FUNCTION, RECORDS, WORDS, function_named

@@ -9,8 +9,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.change import change_of, declaration_properties, topics_of
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.origin import TableJoin
-from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, meeting_streams
 from lakehouse.semantics.operators.stream_join import Within

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import RegistryUnavailable
 from lakehouse.formats.codec.registered import with_prefix
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.format_traits import traits_of
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 from lakehouse.run.schemas.part_text import BYTES, GUESSED, TEXT_FORMATS, part_text, text_format
 
 ORDER = {

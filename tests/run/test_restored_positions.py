@@ -9,7 +9,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
 from lakehouse.kafka.covers import Cover
-from lakehouse.plan.schema import POSITION_TYPE, Column
+from lakehouse.plan.expression.schema import POSITION_TYPE, Column
 from lakehouse.run.repair.restored_rows import shift_ticks, tick_shifts
 
 STREAM = lh.stream("in", key="id string", schema="word string")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
 from lakehouse.plan.table import Table
 from lakehouse.run.start.application import load_app

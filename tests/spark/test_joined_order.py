@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse as lh
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.origin import TableJoin
-from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.broadcast import join_broadcast
 from lakehouse.spark.stream.table_join import join_with_table

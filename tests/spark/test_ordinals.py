@@ -11,7 +11,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
-from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record

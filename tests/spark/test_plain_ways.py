@@ -22,7 +22,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import UnchangedRows, VisibleCommit
 from lakehouse.lake.place import TablePlace
 from lakehouse.model.function.table import FUNCTIONS as MODEL_FUNCTIONS
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.spark_functions.table import RECORDS
 from lakehouse.run.scenario.scenario import read_scenario
 from lakehouse.semantics.commit_number import Progress

@@ -16,7 +16,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.model import model
-from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.newest_records import rows_as_frame
 from lakehouse.run.scenario.replay import write_bronze

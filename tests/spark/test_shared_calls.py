@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.jvm.session.session import new_session
 from tests.conftest import PLANS

@@ -101,7 +101,7 @@ def consume(
     from lakehouse.kafka.consume import consume as read_records
     from lakehouse.kafka.consume import parse_bound
     from lakehouse.kafka.topics import Cluster
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
     from lakehouse.run.start.kafka import open_kafka
 
     check_topic(topic)

@@ -84,7 +84,7 @@ def produce(
     from lakehouse.kafka.produce import NO_WRITERS, parse_lines
     from lakehouse.kafka.produce import produce as send
     from lakehouse.kafka.topics import Cluster
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
     from lakehouse.run.schemas.produced import own_schema_writer
     from lakehouse.run.start.kafka import open_kafka
 

@@ -63,7 +63,7 @@ def quarantine(
     Example: lakehouse look quarantine orders --by reason
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
 
     check_name(stream, "stream")
     record_choice = choice_of_options(reason, position, start, end, is_open=open)

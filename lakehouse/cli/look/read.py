@@ -299,7 +299,7 @@ def layer_and_name(table: str, layout: Layout) -> tuple[str, str]:
     Raises PlanError for a text that can be no name.
     """
     from lakehouse.lake.reader import LAYERS
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
 
     layer, dot, name = table.partition(".")
     if dot and layer == "bronze":
@@ -312,6 +312,6 @@ def layer_and_name(table: str, layout: Layout) -> tuple[str, str]:
 def stored_table_name(table: str, layout: Layout, layer: str = "silver") -> str:
     """Return a table's name as the lake spells it, from any case. Raises PlanError for a text that can be no name."""
     from lakehouse.lake.reader import find_stored_name
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
 
     return find_stored_name(layout, layer, check_name(table, "table"))

@@ -51,7 +51,7 @@ def explain(
 
     Example: lakehouse past explain visits --key N14228
     """
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
     from lakehouse.semantics.time.moment import moment_of

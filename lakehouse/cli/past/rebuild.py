@@ -129,7 +129,7 @@ def rebuild(
 
 def free_name(app: App, name: str) -> str:
     """Return a new table's name. Raises ConfigError for a name that the application keeps, PlanError for a bad one."""
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
 
     if name in [table.name for table in app.tables]:
         raise ConfigError(f"table {name!r} belongs to the application; expected the name of a new one.")
@@ -138,7 +138,7 @@ def free_name(app: App, name: str) -> str:
 
 def changelog_topic(app: App, table: Table, topic_option: str | None) -> str | None:
     """Return the topic of a table's changelog: the given one, or that of the table's one sink in the application."""
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
 
     if topic_option is not None:
         return check_topic(topic_option)

@@ -70,7 +70,7 @@ def replay(
 
     Example: lakehouse repair replay orders --app app.py --fix repair --plan
     """
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
 
     check_name(stream, "stream")
     settings = lake_of(config, lake)

@@ -22,7 +22,7 @@ def restore(
 
     Example: lakehouse repair restore totals totals-changelog --lake ./other
     """
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 

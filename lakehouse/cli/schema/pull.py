@@ -60,7 +60,7 @@ def pull(
 
     Example: lakehouse schema pull orders
     """
-    from lakehouse.plan.schema import check_topic
+    from lakehouse.plan.expression.schema import check_topic
     from lakehouse.registry.opening import open_registry
     from lakehouse.run.schemas.pull import parts_of_topics, pull_ids, pull_schemas
     from lakehouse.run.start.application import find_app, folder_of_app

@@ -28,7 +28,7 @@ def init(name: Annotated[str, typer.Argument(help="Its name, and the folder to c
 
     Example: lakehouse init shop
     """
-    from lakehouse.plan.schema import check_name
+    from lakehouse.plan.expression.schema import check_name
 
     app_folder = Path(check_name(name, "application"))
     if app_folder.exists():

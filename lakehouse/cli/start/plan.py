@@ -45,8 +45,8 @@ def plan(
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import explain_reach
+    from lakehouse.plan.expression.schema import state_topic
     from lakehouse.plan.lineage.drawing import lineage as drawn
-    from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, refusals_of

@@ -40,7 +40,7 @@ def drill(
     """
     from lakehouse.lake import store
     from lakehouse.lake.layout import Layout
-    from lakehouse.plan.schema import check_name, check_topic
+    from lakehouse.plan.expression.schema import check_name, check_topic
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 

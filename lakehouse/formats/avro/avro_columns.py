@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type, field_types, item_type
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import parse_schema_options
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types, item_type
 
 _WRITTEN_TYPES = {
     "string": AvroType("string"), "boolean": AvroType("boolean"), "tinyint": AvroType("int"),

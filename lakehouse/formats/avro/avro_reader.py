@@ -46,7 +46,7 @@ from lakehouse.formats.values.text_value import (
 )
 from lakehouse.formats.values.unfit import Unfit, unfit_value
 from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
-from lakehouse.plan.schema import Column, base_type, field_types, item_type
+from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 
 _EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1}

@@ -22,11 +22,11 @@ from lakehouse.formats.codec.registered import (
 )
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, write_avro
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from lakehouse.formats.codec.registered import LENGTH_MAX, NO_SCHEMAS, WriterSch
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 Row = dict[str, Any]
 ReadRow = Callable[[bytes, WriterSchema, tuple[Column, ...]], Row | None]

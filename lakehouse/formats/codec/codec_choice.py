@@ -22,8 +22,8 @@ from lakehouse.formats.codec.primitive import PrimitiveCodec
 from lakehouse.formats.codec.protobuf_codec import ProtobufCodec, ProtobufPlainCodec
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import decode_utf8
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ from lakehouse.formats.values.json_text import (
     write_parsed,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
-from lakehouse.plan.schema import Column
 
 ROW_AFTER, DELETE, TRUNCATE = ("c", "u", "r"), "d", "t"
 COMMITTED = Column("source.ts_ms", "bigint")

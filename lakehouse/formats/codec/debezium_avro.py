@@ -29,10 +29,10 @@ from lakehouse.formats.codec.debezium import (
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, split_registered
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)

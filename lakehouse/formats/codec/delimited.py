@@ -21,7 +21,7 @@ from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.values.json_text import format_decimal, format_timestamp
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.java_double import java_double
 
 # Python's csv module stops at 131,072 characters per field by default; Kafka already limits the size of a record.

@@ -22,7 +22,7 @@ from lakehouse.formats.values.json_value import (
     encode_object,
 )
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 
 _NOTHING_DECLARED = DeclaredValues()
 

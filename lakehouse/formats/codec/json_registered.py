@@ -25,10 +25,10 @@ from lakehouse.formats.codec.registered import (
 from lakehouse.formats.values.json_schema import bare_schema, object_schema
 from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import DECLARED_ID, parse_schema_options
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.codec.delimited import line_of
 from lakehouse.formats.values.text_value import parse_binary, text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.expression.schema import Column, base_type
 
 _STRUCTS = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": struct.Struct(">d")}
 # The Python type of each primitive: a value of another type would silently give other bytes.

@@ -23,13 +23,13 @@ from lakehouse.formats.protobuf.proto_numbers import numbers_after
 from lakehouse.formats.protobuf.proto_reader import ReadMessage, message_reader
 from lakehouse.formats.protobuf.proto_writer import WriteRow, proto_text, row_writer
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND, ProtoSchema
 from lakehouse.plan.protobuf.protoc import schema_of_files
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)

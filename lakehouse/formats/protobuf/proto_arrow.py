@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakehouse.formats.protobuf.proto_reader import fields_to_read, reading, well_known
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.plan.protobuf.proto_schema import (
     DATE,
     INTEGER_DIGITS,
@@ -26,7 +27,6 @@ from lakehouse.plan.protobuf.proto_schema import (
     ProtoField,
     ProtoSchema,
 )
-from lakehouse.plan.schema import Column, base_type, field_types, item_type
 
 # An array and a type of Arrow to an array of it, and which of its values only the rule can read.
 Convert = Callable[[pa.Array, pa.DataType], tuple[pa.Array, np.ndarray]]

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.expression.schema import base_type, field_types, item_type
 from lakehouse.plan.protobuf.proto_schema import MessageType, ProtoSchema
-from lakehouse.plan.schema import base_type, field_types, item_type
 
 RESERVED = "#"
 _NUMBER_MAX = (1 << 29) - 1

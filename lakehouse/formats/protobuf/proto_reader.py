@@ -29,6 +29,7 @@ from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, 
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
 from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, parse_decimal, precision_and_scale
 from lakehouse.formats.values.unfit import Unfit, unfit_value
+from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.plan.protobuf.proto_columns import check_readable
 from lakehouse.plan.protobuf.proto_schema import (
     CONFLUENT_DECIMAL,
@@ -44,7 +45,6 @@ from lakehouse.plan.protobuf.proto_schema import (
     ProtoSchema,
 )
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
-from lakehouse.plan.schema import Column, base_type, field_types, item_type
 from lakehouse.semantics.number_text import exact_decimal
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, 
 from lakehouse.formats.protobuf.proto_numbers import ProtoNumbers, parse_numbers
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import CONFLUENT_DECIMAL, DATE, TIMESTAMP, ProtoField
-from lakehouse.plan.schema import Column, base_type, field_types, item_type
 from lakehouse.semantics.time.moment import to_microseconds
 
 if TYPE_CHECKING:

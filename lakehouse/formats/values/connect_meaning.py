@@ -20,8 +20,8 @@ from lakehouse.formats.values.connect_value import (
 from lakehouse.formats.values.json_text import parse_value
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
+from lakehouse.plan.expression.schema import Column, base_type
 from lakehouse.plan.names.debezium_options import DebeziumOptions
-from lakehouse.plan.schema import Column, base_type
 
 BEFORE_PAYLOAD = b'"payload":'
 # The numbers in `Meaning.of_values`. Of a decimal: its text is digits, or else bytes, and this the power of ten that

@@ -53,8 +53,8 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, unfit_value
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
-from lakehouse.plan.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import exact_decimal
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -20,7 +20,7 @@ from typing import Any
 from lakehouse.formats.values import json_value
 from lakehouse.formats.values.json_text import JSON_BLANKS, Members, parse_object, parse_value
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types
+from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type, field_types
 
 
 def decode_single_key(data: bytes, columns: tuple[Column, ...], *, is_loose: bool = False) -> dict[str, Any] | None:

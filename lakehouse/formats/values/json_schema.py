@@ -21,7 +21,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.plan.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _INTEGER = {"type": "integer"}

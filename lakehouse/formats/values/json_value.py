@@ -53,7 +53,7 @@ from lakehouse.formats.values.text_value import (
     round_to_float32,
 )
 from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, unfit_value
-from lakehouse.plan.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
 
 UPPER_ASCII = str.maketrans(ascii_lowercase, ascii_uppercase)

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from lakehouse.formats.values.unfit import Unfit, check_number_length, unfit_value
-from lakehouse.plan.schema import base_type, parse_type
+from lakehouse.plan.expression.schema import base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal
 from lakehouse.semantics.time import iso_text
 

@@ -12,7 +12,7 @@ from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.plan.expression import name_text
+from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import field_name
 
 # Columns that hold times in milliseconds.

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.plan.expression import name_text
+from lakehouse.plan.expression.expression import name_text
 
 INT_MAX = 2**31 - 1
 BIGINT_MIN = -(2**63)

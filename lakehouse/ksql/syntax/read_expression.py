@@ -14,8 +14,8 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.hints import likely_type
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.field import column_name
-from lakehouse.plan.schema import check_name
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 BIGINT_MAX = 2**63 - 1

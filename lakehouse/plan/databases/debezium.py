@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lakehouse.errors import ConfigError, PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
+from lakehouse.plan.expression.schema import Column, base_type, parse_schema
 from lakehouse.plan.names.debezium_options import (
     APPLY,
     BAD,
@@ -24,7 +25,6 @@ from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.schema import Column, base_type, parse_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 

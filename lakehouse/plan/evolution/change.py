@@ -41,7 +41,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.differences import KINDS, Meaning, find_differences
 from lakehouse.plan.evolution.fingerprint import VERSION, fingerprint_text, table_fingerprint
 from lakehouse.plan.evolution.text import declaration_text
-from lakehouse.plan.expression import Json
+from lakehouse.plan.expression.expression import Json
 from lakehouse.plan.table import Table
 
 # A table's properties: its declaration for people, and the declaration's fingerprint.

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from lakehouse.duration import duration_text
 from lakehouse.plan.evolution.fingerprint import fingerprint_text
-from lakehouse.plan.expression import SQL, Json
+from lakehouse.plan.expression.expression import SQL, Json
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.written.canonical import canonical_sql
 

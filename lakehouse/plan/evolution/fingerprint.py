@@ -8,7 +8,7 @@ out is everything that does not affect the content:
                               `lakehouse.plan.written.canonical`. All else counts: only proven equality is equality
     unread columns            columns made by a select or a map that no later step reads; columns that a select
                               only passes on; the order of columns of select, agg and a JSON schema
-    the names of functions    a digest of their source represents them, see `lakehouse.plan.function`
+    the names of functions    a digest of their source represents them, see `lakehouse.plan.expression.function`
     the table's own name      a fingerprint describes the content of a table of any name
     own_table                 the place of a topic's rows concerns bronze alone, see
     `lakehouse.run.start.declared_changes`
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 
-from lakehouse.plan.expression import Json, expression_type, read_by
+from lakehouse.plan.expression.expression import Json, expression_type, read_by
 from lakehouse.plan.operator import Aggregate
 from lakehouse.plan.table import Table
 

@@ -1,7 +1,8 @@
 """Parse SQL text to a tree without loss: each function under its own name, with all its arguments in their order.
 
 sqlglot's own trees serve all dialects: for Spark they have one node for array_size and size, which treat null
-differently, and no place for the format of to_char. They only serve for types (`lakehouse.plan.type_checks`).
+differently, and no place for the format of to_char. They only serve for types: see
+`lakehouse.plan.expression.type_checks`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from lakehouse.model import model
 from lakehouse.model.event import from_hashable, to_hashable
 from lakehouse.model.model import Decode
 from lakehouse.plan.app import App
-from lakehouse.plan.expression import expression_type
+from lakehouse.plan.expression.expression import expression_type
+from lakehouse.plan.expression.schema import Column, base_type
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table

@@ -15,8 +15,8 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
+from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.rows import takes_out
-from lakehouse.plan.schema import check_name
 from lakehouse.run.repair.carry_out import carry_out, check_stopped, stored_declaration
 from lakehouse.run.repair.intervene import NO_REASON, Why
 from lakehouse.run.repair.stages import (

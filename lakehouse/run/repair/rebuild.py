@@ -19,7 +19,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
 from lakehouse.phases import phase
-from lakehouse.plan.schema import check_name
+from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
 from lakehouse.run.repair.restore import Published, changelog_rows

@@ -21,7 +21,7 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
-from lakehouse.plan.schema import check_topic
+from lakehouse.plan.expression.schema import check_topic
 from lakehouse.run.repair.refilled_topic import Target, open_target
 from lakehouse.semantics.time.kafka_time import HEADER, no_time
 

@@ -304,7 +304,7 @@ class Repairs(Opened):
         ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
         """
         from lakehouse.lake.record.bronze_rows import BronzeRows
-        from lakehouse.plan.schema import check_topic
+        from lakehouse.plan.expression.schema import check_topic
         from lakehouse.run.repair.rehydrate import rehydrate
         from lakehouse.run.start.kafka import open_kafka
 

@@ -12,12 +12,12 @@ from lakehouse.errors import PlanError
 from lakehouse.formats.decode import part_in_topic
 from lakehouse.plan.app import App
 from lakehouse.plan.avro.schema_text import column_types
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.pinned import SUFFIXES, pinned_file
-from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest_schemas import NewestSchema, newest_schema, part_subject, subject_of_schema

@@ -33,13 +33,13 @@ from lakehouse.formats.values.json_validation import refuse_constant
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
+from lakehouse.plan.expression.schema import Column, base_type, fields_of, parse_schema
 from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column, base_type, fields_of, parse_schema
 
 GUESSED = ""
 JSON, JSON_SR, AVRO, PROTOBUF, STRING, BYTES = "json", "json_sr", "avro", "protobuf", "string", "bytes"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.plan.app import App
+from lakehouse.plan.expression.schema import base_type
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import base_type
 from lakehouse.plan.table import Sink
 from lakehouse.run.schemas.part_text import GUESSED, shown_format
 from lakehouse.semantics.time.window import Window

@@ -10,11 +10,11 @@ from lakehouse.formats.avro.changes import changes_of_meaning
 from lakehouse.formats.decode import options_after, written_schemas
 from lakehouse.formats.values.json_validation import JSON_KIND
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import DEFAULT_NAME, SchemaOptions, parse_schema_options
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest_schemas import (
     is_named_by_topic,

@@ -25,7 +25,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.sql import quote_name
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
 from lakehouse.semantics.time.moment import At, FindSource, moment_of, no_source

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.app import App
-from lakehouse.plan.schema import Column
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent, Listen

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.plan.schema import check_topic
+from lakehouse.plan.expression.schema import check_topic
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.session.session import new_session
 from lakehouse.spark.open_lake import OpenLake

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import StorageError
 from lakehouse.lake.commit_metadata import BronzeTick, InterventionCommit
 from lakehouse.lake.place import intervention_log_place
-from lakehouse.plan.schema import ORDINALS_TYPE
+from lakehouse.plan.expression.schema import ORDINALS_TYPE
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import NotFound
 from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions

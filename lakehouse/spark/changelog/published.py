@@ -19,10 +19,10 @@ from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
+from lakehouse.plan.expression.schema import Column, base_type
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS
 from lakehouse.plan.names.record_format import USUAL_FORMATS, RecordFormat, parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table

@@ -7,7 +7,7 @@ import json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.semantics.commit_number import NO_TICK

@@ -13,7 +13,7 @@ from pyspark.sql.types import TimestampType
 
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.schema import base_type, field_types, item_type
+from lakehouse.plan.expression.schema import base_type, field_types, item_type
 from lakehouse.spark.expression.arrow_functions import spark_type
 from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import is_outside_years

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, TimestampType
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
 from lakehouse.spark.expression.declared import TIME_ALONE, guarded_tree, moment_places
 from lakehouse.spark.expression.explained_casts import explain_casts

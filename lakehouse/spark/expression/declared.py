@@ -16,7 +16,7 @@ from functools import lru_cache
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.spark_functions.guards import null_condition
 from lakehouse.plan.spark_functions.record import Arguments
 from lakehouse.spark.expression import cast_values, element_values, json_numbers

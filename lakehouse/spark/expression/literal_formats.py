@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.spark.jvm.failure import READ_ERRORS

@@ -16,11 +16,11 @@ from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, Writer
 from lakehouse.formats.decode import part_decoder, row_or_unfit
 from lakehouse.formats.protobuf.proto_indexes import FIRST, read_indexes
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.protobuf.proto_schema import ProtoSchema
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column
 
 if TYPE_CHECKING:
     from lakehouse.formats.protobuf.proto_arrow import ArrowReader

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.declared import column_of
 

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.operator import WINDOW_COLUMNS, Suppress
-from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.semantics.failures import Tally
 from lakehouse.semantics.time.window import Session, Sliding
 from lakehouse.spark.expression.arrow_functions import arrow_type, over_arrow, ship_by_value, spark_type

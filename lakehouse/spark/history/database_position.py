@@ -32,9 +32,9 @@ from lakehouse.plan.databases.log_position import (
     find_bounds,
     log_of,
 )
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics.time.moment import AtOffsets
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake

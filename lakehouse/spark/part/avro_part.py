@@ -19,9 +19,9 @@ from lakehouse.formats.avro.avro_writer import write_long
 from lakehouse.formats.avro.read_types import MARK, ReadTypes, read_types
 from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, with_prefix
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
-from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.avro_values import AvroValue, avro_value, does_not_fit
 from lakehouse.spark.part.record_part import Part, python_decoder
 

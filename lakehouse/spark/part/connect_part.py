@@ -29,9 +29,9 @@ from lakehouse.formats.values.connect_meaning import (
     explained_columns,
     meaning_of_start,
 )
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.part.connect_values import QuickValue, quick_value
 from lakehouse.spark.part.field_tree import FieldTree, Path

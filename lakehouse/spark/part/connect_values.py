@@ -21,9 +21,9 @@ from pyspark.sql.types import TimestampType
 from lakehouse.formats.codec.debezium import placeholder_texts
 from lakehouse.formats.values.connect_meaning import DIGITS, MICROS_OF_UNIT, NANOS
 from lakehouse.formats.values.text_value import precision_and_scale
+from lakehouse.plan.expression.schema import Column as PlanColumn
+from lakehouse.plan.expression.schema import base_type
 from lakehouse.plan.names.debezium_options import DebeziumOptions
-from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.schema import base_type
 from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.years import null_outside_years
 from lakehouse.spark.part.json_written import LOOSE

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from lakehouse.formats.avro.read_types import ReadTypes
 from lakehouse.formats.codec.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
 from lakehouse.formats.codec.debezium_avro import event_columns, is_envelope
+from lakehouse.plan.expression.schema import Column as PlanColumn
+from lakehouse.plan.expression.schema import base_type
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.schema import base_type
 from lakehouse.spark.expression.avro_values import AvroValue, does_not_fit
 from lakehouse.spark.expression.years import in_range
 from lakehouse.spark.part.avro_part import AvroPart

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lakehouse.formats.values.text_value import INTEGER_BITS
-from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.plan.schema import base_type, parse_type
+from lakehouse.plan.expression.schema import Column as PlanColumn
+from lakehouse.plan.expression.schema import base_type, parse_type
 
 NESTED = r"\{[^{]*\{"
 BEFORE, AFTER = r'(?<=[{,\s])"', r'"(?=\s*:)'

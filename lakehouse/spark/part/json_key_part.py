@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.plan.schema import NESTED_TYPES, base_type
-from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.plan.expression.schema import NESTED_TYPES, base_type
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.spark.part.json_part import JsonPart
 
 # A text in quotes, without its escapes, or a word: one JSON value that can't add another field to an object.

@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
-from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.part import json_written

@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.formats.codec.registered import WriterSchemas
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.expression.protobuf_batches import MessageBatches, PlainMessageBatches
 from lakehouse.spark.part.avro_part import AvroPart

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.decode import deleted_ms, part_decoder, row_or_unfit
+from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
 
 

@@ -12,8 +12,8 @@ from operator import and_
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS
 from lakehouse.plan.origin import TableJoin
-from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.table_join import ORDER, PLACE, Tables
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_schemas
+from lakehouse.plan.expression.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics.time import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
 from lakehouse.spark.expression.declared import column_of

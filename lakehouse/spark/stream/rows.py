@@ -17,8 +17,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
-from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.step import UNDO, extended_position
 from lakehouse.spark.stream.table_join import PLACE, Tables

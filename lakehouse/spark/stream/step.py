@@ -10,8 +10,8 @@ from operator import add, and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.plan.expression import Named
-from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
+from lakehouse.plan.expression.expression import Named
+from lakehouse.plan.expression.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
 from lakehouse.spark.expression.arrow_functions import column_function_of_map, spark_type
 from lakehouse.spark.expression.declared import column_of

@@ -20,9 +20,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.alert import Crossings
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
-from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin

@@ -12,8 +12,8 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse.plan.expression.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.origin import TableJoin
-from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
 from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.as_of import find_as_of

@@ -27,12 +27,12 @@ from lakehouse.errors import PlanError
 from lakehouse.phases import phase
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App, input_stream
-from lakehouse.plan.expression import Expression
+from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.schema import without_duplicates
 from lakehouse.plan.names.field import check_names
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.place import Place, message_with_place
-from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table

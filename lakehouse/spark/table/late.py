@@ -23,8 +23,8 @@ from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.place import late_place
+from lakehouse.plan.expression.schema import ORDINALS_TYPE
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.time.moment import time_ms

@@ -25,7 +25,7 @@ from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
 from lakehouse.plan.aggregation import bind_types
 from lakehouse.plan.evolution.change import change_of, declaration_properties, explain_refusal
-from lakehouse.plan.schema import POSITION_TYPE
+from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import interventions

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.plan.schema import base_type, parse_type
+from lakehouse.plan.expression.schema import base_type, parse_type
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 PLAIN: dict[str, type | tuple[type, ...]] = {

@@ -18,11 +18,11 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
-from lakehouse.plan import type_checks
+from lakehouse.plan.expression import type_checks
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name, sql_type
 from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
-from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name, sql_type
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, name_of_call, parse_as_written

@@ -17,10 +17,10 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.refused.casts import check_cast
 from lakehouse.plan.refused.constants import is_readable
 from lakehouse.plan.refused.types import check_cast_type
-from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, name_of_call
