@@ -127,12 +127,15 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # commands took the same time.
 KEPT_HEAP_MB = 128
 SHRINKING_HEAP = "-XX:MinHeapFreeRatio=15 -XX:MaxHeapFreeRatio=30"
-# Each run leaves consumers of Kafka, with the last records that they read, which no later command uses: by default for
-# five minutes.
-KEPT_CONSUMERS = {
-    f"spark.kafka.consumer.{cache}.{name}": "20s"
-    for cache in ("cache", "fetchedData.cache")
-    for name in ("timeout", "evictorThreadRunInterval")
+# What a command leaves in a kept Java, and hardly any later command uses. Each run has consumers of Kafka of its own,
+# with the last records that they read: by default they stay for five minutes. Each command has code of its own, too.
+KEPT_CACHES = {
+    "spark.sql.codegen.cache.maxEntries": "500",
+    **{
+        f"spark.kafka.consumer.{cache}.{name}": "20s"
+        for cache in ("cache", "fetchedData.cache")
+        for name in ("timeout", "evictorThreadRunInterval")
+    },
 }
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
@@ -205,7 +208,7 @@ def open_session(settings: Settings) -> SparkSession:
         if not store.is_remote(settings.lake.path) and _has_file_manager():
             spark_settings |= LOCAL_FILES
         if kept_seconds is not None:
-            spark_settings |= KEPT_CONSUMERS
+            spark_settings |= KEPT_CACHES
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         spark_settings[JAVA_OPTIONS] = _join(
