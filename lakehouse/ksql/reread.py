@@ -44,6 +44,12 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
             "no headers. Leave TIMESTAMP and HEADERS out",
             0,
         )
+    if isinstance(source, Source) and source.expectations:
+        raise SqlError(
+            f"{writer.name} of this application writes topic {entry.topic}: what it writes is not judged again. Leave "
+            "CONSTRAINT out, or put the condition into the query",
+            0,
+        )
     key_columns = [declared_column for declared_column in entry.columns if declared_column.is_key]
     written_windows, declared_windows = (_windows_text(node) for node in (writer_result.node, declared_stream))
     if key_columns and written_windows != declared_windows:

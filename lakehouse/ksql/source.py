@@ -11,6 +11,8 @@ from lakehouse.ksql.avro.inferred import with_key_columns, with_value_columns
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.change_log import declare_changes
 from lakehouse.ksql.expression.common_types import check_key_type
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
 from lakehouse.ksql.property import traits_of_sql
@@ -19,6 +21,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import name_text, parse_expression
 from lakehouse.plan.expression.schema import Column, fields_of, parse_schema
 from lakehouse.plan.names.field import is_escaped
@@ -260,6 +263,8 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         source = replace(source, value=_with_field_names(source.value))
     if parse_format(source.key_format).traits.has_field_names:
         source = replace(source, key=_with_field_names(source.key))
+    expectations = _expectations(statement, columns, (*key_moments, *value_moments), declared_stream)
+    source = replace(source, expectations=expectations)
     declared_stream = (
         replace(declared_stream, source=source)
         if properties.window is None
@@ -273,6 +278,37 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
     select_texts += [f"{_header_sql(headers_name, element)} AS `{element.name}`" for element in columns.headers]
     plain_columns = {e.name: name_text(e.name) for e in columns.value if e not in value_moments}
     return declared_stream.select(*select_texts, **plain_columns)
+
+
+def _expectations(
+    statement: CreateSource, columns: _Columns, moments: Sequence[SchemaElement], declared_stream: Stream
+) -> tuple[Expectation, ...]:
+    """Return what is expected of a topic's records. Raises SqlError for a constraint that can't be judged.
+
+    moments: the columns whose dates and timestamps are numbers in the topic. declared_stream: as the topic has it.
+    """
+    texts = {element: name_text(element.name) for element in (*columns.key, *columns.value)}
+    texts |= {element: sql_from_topic(texts[element], element.kind) for element in moments}
+    named_columns = {element.name: Sql(text, element.kind) for element, text in texts.items()}
+    pseudo_columns = {name: column_sql(name.lower(), kind) for name, kind in PSEUDO.items()}
+    own_columns, pseudo_columns_of_all = (
+        tuple(ScopeColumn(name, statement.name, sql) for name, sql in columns_by_name.items())
+        for columns_by_name in (named_columns, pseudo_columns)
+    )
+    scope = Visible(own_columns, pseudo_columns_of_all)
+    for constraint in statement.constraints:
+        if constraint.violation != "QUARANTINE":
+            raise SqlError(
+                f"constraint {constraint.name}: ON VIOLATION {constraint.violation}", constraint.position,
+                expected="QUARANTINE",
+            )  # fmt: skip
+        condition = scope.predicate(constraint.condition, f"constraint {constraint.name}")
+        try:
+            declared_stream = declared_stream.expect(constraint.name, condition)
+        except PlanError as error:
+            raise SqlError(str(error), constraint.position) from None
+    assert isinstance(declared_stream.source, Source)
+    return declared_stream.source.expectations
 
 
 def _number_moments(columns: _Columns, properties: WithClause) -> tuple[list[SchemaElement], list[SchemaElement]]:

@@ -165,6 +165,8 @@ def _decode_records(
                 outcome = BadRecord(EVENT_TIME.format(source.event_time))
             elif (refusal_reason := time_refusal(source, event_ms, record, own=outcome.value is None)) is not None:
                 outcome = BadRecord(refusal_reason)
+            elif (unmet := _unmet_expectation(source, outcome, column_values | {"rowtime": event_ms})) is not None:
+                outcome = BadRecord(unmet)
             else:
                 column_values["rowtime"] = event_ms
                 event = Event(
@@ -182,6 +184,16 @@ def _decode_records(
         if isinstance(outcome, BadRecord):
             quarantine.append((record, outcome.reason))
     return events
+
+
+def _unmet_expectation(source: Source, decoded: Decoded, column_values: Row) -> str | None:
+    """Return why a record does not meet the first of the expectations that it fails; None if it meets all."""
+    if decoded.value is None:
+        return None
+    for expectation in source.expectations:
+        if evaluate(expectation.condition, column_values) is not True:
+            return expectation.reason(column_values)
+    return None
 
 
 def _truncate_events(event: Event, keys: Iterable[Row]) -> list[Event]:

@@ -162,6 +162,12 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
                     'declare it under a name of its own (lh.debezium(..., name=...)), or say unsent="quarantine": a '
                     "record without a value is then bad for both."
                 )
+            if replace(source, expectations=()) == replace(first_source, expectations=()):
+                raise PlanError(
+                    f"stream {source.name!r} is read with two sets of expectations, and a record is bad for all that "
+                    "read it or for none. Let all read one of the two, or declare a second stream over the topic: "
+                    "stream(..., name=...)."
+                )
             raise PlanError(
                 f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
             )

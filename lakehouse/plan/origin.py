@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakehouse.duration import duration_text
 from lakehouse.errors import PlanError
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
@@ -97,7 +98,7 @@ class Source(Node):
     Some formats are only for SQL: "json_any_case" matches names of fields in any case, and the last field of a name
     counts; "json_bare" is one value without an object; a key of format "none" is null. headers: the name of a column
     with the headers. max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp;
-    None is without limit.
+    None is without limit. expectations: what each record must meet to be taken in.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Source(Node):
     own_table: bool = False
     headers: str = ""
     max_ahead: int | None = None
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -175,10 +177,12 @@ class Source(Node):
             f"FROM topic {self.topic} (stream {self.name}{time_text})",
             f"  key   {self.key_format}: {', '.join(map(str, self.key))}",
             f"  value {self.value_format}: {', '.join(map(str, self.value))}",
+            *(f"  EXPECT {expectation}" for expectation in self.expectations),
         ]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        read_columns = read_columns | read_by([self.event_time] if self.event_time is not None else [])
+        conditions = [expectation.condition for expectation in self.expectations]
+        read_columns = read_columns | read_by([*conditions, *([self.event_time] if self.event_time else [])])
         # A JSON field is located by name, a field of CSV by place; a line of CSV with one more field is another line.
         beside_part: Json = {"name": self.name}
         value_part: Any = [[column.name, column.type] for column in self.value]
@@ -197,6 +201,7 @@ class Source(Node):
             "beside": beside_part,
             **({"headers": self.headers} if self.headers.lower() in read_columns else {}),
             **({"max_ahead": self.max_ahead} if self.max_ahead is not None else {}),
+            **({"expect": [sql_part(condition) for condition in conditions]} if conditions else {}),
         }
 
 

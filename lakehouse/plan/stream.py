@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
@@ -118,6 +119,29 @@ class Stream(Declaration):
     def with_origin(self, origin: Node, shape: Shape) -> Stream:
         """Return a stream that begins with an origin."""
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
+
+    def expect(self, name: str, condition: str) -> Stream:
+        """Return a topic's stream whose records must meet a condition (Spark SQL): a rule for what is taken in.
+
+        A record for which it is false or null goes to the stream's quarantine, with the rule and what was found, and
+        can be fixed and replayed as any bad record. A record with a null value passes. Put it before all steps that do
+        more than leave out columns: it judges records as they came. name: of the rule, in reasons.
+
+        Raises PlanError elsewhere, for a name that is taken, and for a database's change log, whose records need not
+        send all values.
+        """
+        subject = f"{self.what}: expect {value_in_message(name)}"
+        if not isinstance(source := self.source, Source) or not self._has_plain_steps:
+            raise PlanError(
+                f"{subject}: it judges the records of a topic as they came. Put it first: stream(...).expect(...)."
+            )
+        if source.marked is not None:
+            raise PlanError(
+                f"{subject}: a record of this change log need not send all values, and a value that was not sent "
+                'can\'t be judged. Say unsent="quarantine" where the stream is declared, or use filter.'
+            )
+        expectation = Expectation.declared(name, condition, self.columns, source.expectations, self.what)
+        return replace(self, source=replace(source, expectations=(*source.expectations, expectation)))
 
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
@@ -307,14 +331,19 @@ class Stream(Declaration):
             stream, fold = marked
         return Table(name, stream, self.key, fold, (Suppress(),) if suppress else ())
 
+    @property
+    def _has_plain_steps(self) -> bool:
+        """Whether its steps do nothing but leave out columns."""
+        return all(isinstance(step, Select) and step.is_plain for step in self.steps)
+
     def _latest_sent(self) -> tuple[Stream, LatestSent] | None:
         """Return a change log's stream that marks what was not sent (TOAST), and the fold that heeds the marks.
 
         None if it is no such log, or has steps that do more than leave out columns: they would compute with a value
         that is not there.
         """
-        selects = [step for step in self.steps if isinstance(step, Select) and step.is_plain]
-        if len(selects) < len(self.steps) or not isinstance(self.source, Source) or not (source := self.source.marked):
+        selects = [step for step in self.steps if isinstance(step, Select)]
+        if not self._has_plain_steps or not isinstance(self.source, Source) or not (source := self.source.marked):
             return None
         unsent_column = source.value[-1]
         unsent = parse_named(unsent_column.name, (unsent_column,), self.what)

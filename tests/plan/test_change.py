@@ -131,6 +131,8 @@ CASES: list[tuple[Table, Table, str, str]] = [
     (counts(merged), counts(orders().filter("n > 1").merge(orders())), "refold", "topic of stream orders: found more"),
     (counts(), counts(lh.stream("other", key="id string", schema=SCHEMA, name="orders")), "refold", "topic of stream"),
     (counts(), counts(orders(event_time="at")), "refold", "event time of stream orders: found none, declared at"),
+    (counts(), counts(orders().expect("positive", "n > 0")), "refold",
+     "what is expected of stream orders: found nothing, declared n > 0"),
     (counts(), counts(orders(key_format="json")), "refold", "key format of stream orders: found kafka, declared json"),
     (counts(orders(csv)), counts(orders(csv, format="csv")), "refold", "value format of stream orders: found json"),
     (agg(x=lh.sum("n")), orders("n int, at timestamp").group_by("id").agg(x=lh.sum("n")).table("t"),
@@ -185,6 +187,7 @@ SAME: list[tuple[Table, Table]] = [
     (hourly(lh.tumbling("1 hour", grace="0 minutes")), hourly(lh.hopping("60 minutes", "1 hour", grace="0 seconds"))),
     (counts(orders("n bigint, word string")), counts(orders("word STRING,n BIGINT"))),
     (counts(), counts(orders(own_table=True))),
+    (counts(orders().expect("positive", "n > 0")), counts(orders().expect("more", "n  > 0"))),
     # Columns that nothing reads.
     (counts(), counts(orders().select("n", "word"))),
     (counts(), counts(orders().with_columns(twice="n * 2"))),

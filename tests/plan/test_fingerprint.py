@@ -106,7 +106,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         RowsOf: "table", RowsJoin: "left right how prefix indicator",
         ForeignKeyJoin: "left right on how prefix indicator",
         Stream: "source key columns steps",
-        Source: "name topic key value key_format value_format event_time own_table headers max_ahead",
+        Source: "name topic key value key_format value_format event_time own_table headers max_ahead expectations",
         Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns before", Retime: "time",
         Explode: "column",
         Map: "name type arguments function",

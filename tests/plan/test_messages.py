@@ -150,6 +150,7 @@ CALLS: tuple[tuple[Callable[..., object], dict[str, Any]], ...] = (
     (lh.describe, {"item": LAST}), (lh.lineage, {"app": lh.app(LAST)}),
     (lh.tumbling, {"size": "1 hour", "grace": "1 hour"}), (lh.session, {"gap": "1 hour", "grace": "1 hour"}),
     (lh.hopping, {"size": "1 hour", "advance": "1 hour", "grace": "1 hour"}),
+    (ORDERS.expect, {"name": "x", "condition": "true"}),
     (ORDERS.filter, {"predicate": "true"}), (ORDERS.latest, {"name": "x", "order_by": None, "tombstones": None}),
     (ORDERS.join, {"other": LAST, "on": "city", "how": "left", "prefix": "l_", "indicator": None}),
     (ORDERS.explode, {"array": "array(1)", "name": "x"}), (ORDERS.rekey, {}), (ORDERS.to_topic, {"topic": "x"}),

@@ -28,16 +28,33 @@ class StatementReader(ExpressionReader):
 
     def _read_create_source(self, part: Part, position: int) -> s.Statement:
         elements = _find_child(part, "elements")
+        element_parts = elements.children if elements else ()
+        constraint_parts = [child for child in element_parts if _has_child(child, "expectation")]
         return s.CreateSource(
             _child_words(part, "kind"),
             self._name(part),
-            tuple(map(self._schema_element, elements.children if elements else ())),
+            tuple(self._schema_element(child) for child in element_parts if child not in constraint_parts),
             self._with_properties(part),
             _has_child(part, "or_replace"),
             _has_child(part, "if_not_exists"),
             _has_token(part, "SOURCE"),
+            tuple(map(self._constraint, constraint_parts)),
             position=position,
         )
+
+    def _constraint(self, part: Part) -> s.Constraint:
+        word_part, name_part, expectation = part.children
+        if name_of(word_part) != "CONSTRAINT":
+            raise SqlError(
+                "EXPECT is for a constraint", position_of(part), found=name_of(word_part),
+                expected="CONSTRAINT name EXPECT (condition)",
+            )  # fmt: skip
+        condition, *violation_parts = expectation.children
+        violation = name_of(violation_parts[0]) if violation_parts else "QUARANTINE"
+        if name_part.data != "plain_type" or len(name_part.children) != 1:
+            raise SqlError("a constraint has a name", position_of(name_part), expected="CONSTRAINT name EXPECT (...)")
+        name = name_of(name_part.children[0].children[0])
+        return s.Constraint(name, self.expression(condition), violation, position_of(part))
 
     def _schema_element(self, part: Part) -> s.SchemaElement:
         name_part, kind_part, *role_parts = part.children

@@ -39,6 +39,16 @@ class SchemaElement:
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """CONSTRAINT name EXPECT (condition) ON VIOLATION violation, among the columns of a schema."""
+
+    name: str
+    condition: Expr
+    violation: str
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSource(Statement):
     """CREATE STREAM or TABLE over a topic."""
 
@@ -49,6 +59,7 @@ class CreateSource(Statement):
     replace: bool = False
     if_not_exists: bool = False
     is_source: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

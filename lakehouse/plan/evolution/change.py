@@ -14,7 +14,7 @@
 | latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
 | HAVING, EMIT, order_by,         |                                                                                 |
 | tombstones                      | refold: the visible rows, or the state beside them, differ                      |
-| topic, formats, event time      | refold: other records, or other times; max_ahead: other bad records             |
+| topic, formats, event time      | refold: other records, or other times; max_ahead, expect: other bad records     |
 | steps, functions                | refold, if the table reads what they make                                       |
 | a column that is read: its type | refold; so is another field of the topic that it is read from                   |
 | a JSON column that is not read  | compatible. A record that does not fit it is quarantined before and after       |

@@ -285,6 +285,11 @@ def _source_differences(old_source: Json, new_source: Json) -> Iterator[Verdict]
             for source in (old_source, new_source)
         )
         yield _describe_change("refold", f"max_ahead {stream_text}", old_limit, new_limit, REFOLD)
+    if old_source.get("expect") != new_source.get("expect"):
+        old_conditions, new_conditions = (
+            ", ".join(map(_format_sql, source.get("expect", []))) or "nothing" for source in (old_source, new_source)
+        )
+        yield _describe_change("refold", f"what is expected {stream_text}", old_conditions, new_conditions, REFOLD)
     if old_source["value_format"] == new_source["value_format"]:
         yield from _value_differences(old_source, new_source, stream_text)
     old_name, new_name = old_source["beside"]["name"], new_source["beside"]["name"]

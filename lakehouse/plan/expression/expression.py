@@ -67,8 +67,8 @@ class Expression:
         return isinstance(self.tree, exp.Column)
 
     def columns(self) -> list[str]:
-        """Return the names of the columns that the expression reads, as written."""
-        return list(dict.fromkeys(root_name(column) for column in self.written.find_all(exp.Column)))
+        """Return the names of the columns that the expression reads, as written, in their order."""
+        return list(dict.fromkeys(root_name(column) for column in self.written.find_all(exp.Column, bfs=False)))
 
     def __str__(self) -> str:
         return self.text

@@ -176,16 +176,30 @@ def _reasons_bad(layout: Layout, source: Source, fixed_records: list[Record]) ->
     reasons_by_identity: dict[Any, str] = {
         record.identity: elsewhere for record in fixed_records if record.topic != source.topic
     }
+    # A person has decided about them: they fit, however far ahead their times lie.
+    judged_source = replace(source, max_ahead=None)
     try:
-        # A person has decided about them: they fit, however far ahead their times lie.
-        judged_app = App((), (), (replace(source, max_ahead=None),))
-        model_result = model.run(judged_app, fixed_records, record_decoder(layout))
+        bad_records = _bad_by_model(layout, judged_source, fixed_records)
     except NeedsSpark as error:
         raise NeedsSpark(
             f"stream {source.name!r}: its event time {source.event_time} can't be computed without Spark, so it is "
             f"not known whether a fixed record fits: {error}"
         ) from error
-    return reasons_by_identity | {record.identity: reason for record, reason in model_result.quarantine[source.name]}
+    return reasons_by_identity | {record.identity: reason for record, reason in bad_records}
+
+
+def _bad_by_model(layout: Layout, source: Source, records: list[Record]) -> list[tuple[Record, str]]:
+    """Return the records that are bad, with the reason.
+
+    What is expected of them is left to Spark, which judges them again, if the model can't tell. Raises NeedsSpark for
+    an event time that it can't tell.
+    """
+    decode = record_decoder(layout)
+    try:
+        return model.run(App((), (), (source,)), records, decode).quarantine[source.name]
+    except NeedsSpark:
+        unjudged_source = replace(source, expectations=())
+        return model.run(App((), (), (unjudged_source,)), records, decode).quarantine[source.name]
 
 
 def replay_refusal(app: App, source: Source) -> str | None:

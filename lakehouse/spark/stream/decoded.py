@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_schemas
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.time import future_time
@@ -87,7 +88,14 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
-    return _computed_once(frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by", "_deleted_ms"))
+    is_bad = reduce(or_, map(is_unmet, source.expectations), F.col("_bad") | has_no_time)
+    return _computed_once(frame.withColumn("_bad", is_bad).drop("_judged_by", "_deleted_ms"))
+
+
+def is_unmet(expectation: Expectation) -> Column:
+    """Return whether a decoded record does not meet an expectation: its condition is false, or null."""
+    is_met = F.when(column_of(expectation.condition), F.lit(True)).otherwise(F.lit(False))
+    return ~F.col("_tombstone") & ~is_met
 
 
 def _computed_once(frame: DataFrame) -> DataFrame:

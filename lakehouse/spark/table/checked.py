@@ -66,6 +66,8 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for step in stream.steps:
         for item in step.expressions:
             _check_patterns(spark, stream.what, item)
+    if isinstance(stream.source, Source):
+        _check_expectations(spark, stream, stream.source)
     try:
         tables.empty_stream(spark, stream)
     except READ_ERRORS as error:
@@ -75,6 +77,14 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
             _check_items(_frame_before_step(spark, stream, number), stream.what, step.expressions)
+
+
+def _check_expectations(spark: SparkSession, stream: Stream, source: Source) -> None:
+    for expectation in source.expectations:
+        label = f"{stream.what}: expect {expectation.name!r}"
+        _check_patterns(spark, label, expectation.condition)
+        unjudged_stream = replace(stream, source=replace(source, expectations=()))
+        _check_items(_frame_before_step(spark, unjudged_stream, 0), label, [expectation.condition])
 
 
 def _describe_failing_step(spark: SparkSession, stream: Stream, error: Exception) -> str:

@@ -19,10 +19,11 @@ from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.stream.decoded import decode_records, judging_time
+from lakehouse.spark.stream.decoded import decode_records, is_unmet, judging_time
 from lakehouse.spark.transaction import append, new_table
 
 SCHEMA = f"{bronze.SCHEMA}, reason string"
+NO_FIT = "value: does not fit the schema"
 
 
 def create_quarantine(lake: OpenLake, source: Source) -> None:
@@ -42,30 +43,58 @@ def bad_records(
     """
     identity_columns = ["topic_id", "partition", "offset"]
     flagged_records = decoded_records.where("_bad").select(
-        "_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own")
+        "_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own"), *_unmet_columns(source)
     )
-    bad_rows = bronze_rows.join(
-        flagged_records.select("partition", "offset", "tick", "ms", "own"), ["partition", "offset", "tick"]
-    )
+    flagged_records = flagged_records.drop("order_time", "topic", "ordinals")
+    bad_rows = bronze_rows.join(flagged_records, ["partition", "offset", "tick"])
     # To sort, Spark reads the rows twice: the reasons, which Python finds, come after that.
     bad_rows = bad_rows.orderBy("tick", *identity_columns)
     reason = _reason(source, find_schemas)("key", "value", "ms", "own", judging_time())
-    return bad_rows.withColumn("reason", reason).select(*bronze.COLUMNS, "reason")
+    if source.expectations:
+        reason = F.coalesce(reason, _unmet_reason(source)("unmet", "found"))
+    return bad_rows.withColumn("reason", F.coalesce(reason, F.lit(NO_FIT))).select(*bronze.COLUMNS, "reason")
+
+
+def _unmet_columns(source: Source) -> list[Column]:
+    """Return the number of the first expectation that a decoded record does not meet, and the values that it reads."""
+    if not source.expectations:
+        return []
+    numbers = [F.when(is_unmet(item), F.lit(number)) for number, item in enumerate(source.expectations)]
+    return [F.coalesce(*numbers).alias("unmet"), F.struct(*_shown_columns(source), F.lit(0)).alias("found")]
+
+
+def _shown_columns(source: Source) -> list[str]:
+    return list(dict.fromkeys(name for item in source.expectations for name in item.shown_columns))
+
+
+def _unmet_reason(source: Source) -> Callable[..., Column]:
+    """Return the column function that says which expectation a record does not meet, of `_unmet_columns`."""
+    names, expectations = _shown_columns(source), source.expectations
+
+    def reasons(numbers: pa.Array, found: pa.Array) -> pa.Array:
+        rows = zip(numbers.to_pylist(), *(found.field(index).to_pylist() for index in range(len(names))), strict=True)
+        texts = [
+            None if number is None else expectations[number].reason(dict(zip(names, values, strict=True)))
+            for number, *values in rows
+        ]
+        return pa.array(texts, type=pa.string())
+
+    return over_arrow(reasons, "string")
 
 
 def _reason(source: Source, find_schemas: FindSchemas) -> Callable[..., Column]:
-    """Return the column function that says why a record is bad: its key, its value or its event time.
+    """Return the column function that says why a record is bad: its key, its value or its event time; null for others.
 
     Its arguments are the bytes of both, the time, whether it is the record's own, and that with which it is compared.
     """
     read_parts = [
         (part, *source.format_and_columns(part), part_schemas(source, part, find_schemas)) for part in ("key", "value")
     ]
-    default_reason = EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema"
 
-    def reason_of_time(ms: int | None, own: bool, judged_by: int | None) -> str:
-        time_reason = None if ms is None else time_refusal(source, ms, judged_by, own=own)
-        return time_reason or default_reason
+    def reason_of_time(ms: int | None, own: bool, judged_by: int | None) -> str | None:
+        if ms is None:
+            return EVENT_TIME.format(source.event_time) if source.event_time else None
+        return time_refusal(source, ms, judged_by, own=own)
 
     def reasons(key: pa.Array, value: pa.Array, ms: pa.Array, own: pa.Array, judged_by: pa.Array) -> pa.Array:
         find_key_reason, find_value_reason = (reason_finder(*part) for part in read_parts)

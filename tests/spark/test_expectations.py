@@ -1,0 +1,89 @@
+"""A rule for a topic's records is turned on for a table that is there: by a backfill, and its records are fixed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.formats.decode import decode_record
+from lakehouse.model import model
+from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog.upstream import open_lake
+from tests.conftest import settings_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS = lh.stream("orders", key="id string", schema="city string, amount bigint")
+JUDGED = ORDERS.expect("positive", "amount > 0").expect("sounds", "soundex(city) <> 'R500'")
+
+
+def application(stream: Any) -> lh.App:
+    totals = stream.group_by("city").agg(n=lh.count(), total=lh.sum("amount")).table("totals")
+    return lh.app(totals, stream.latest("newest"))
+
+
+def history() -> list[Record]:
+    values = [("Oslo", 5), ("Oslo", -5), ("Lima", 1), ("Rome", 7), ("Lima", None), ("Oslo", 2), ("Lima", -1)]
+    return [
+        Record(
+            "orders", "id", 0, number, number, b"k%d" % number,
+            json.dumps({"city": city, "amount": amount}).encode(), 1 + number // 3, number,
+        )
+        for number, (city, amount) in enumerate(values)
+    ]  # fmt: skip
+
+
+@pytest.mark.rotated
+def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.record.quarantine import Choice, read_quarantined
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.repair.fixes import fixed_records, unchanged
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.silver.query import Silver
+
+    before, after = application(ORDERS), application(JUDGED)
+    layout, records = Layout(str(tmp_path / "lake")), history()
+    write_bronze(open_lake(spark, layout), before, records)
+    with Silver(open_lake(spark, layout), before, lambda tick, count: None) as silver:
+        silver.catch_up()
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    totals, newest = after.tables
+
+    def rows(table: Any) -> Any:
+        return rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+
+    with (
+        pytest.raises(PlanError, match="what is expected of stream orders: found nothing, declared amount > 0"),
+        Silver(open_lake(spark, layout), after, lambda tick, count: None) as silver,
+    ):
+        silver.catch_up()
+    for table in after.tables:
+        lake.backfill(after, table, reason="only positive amounts")
+    judged = [record for record in records if record.offset in (0, 2, 5)]
+    expected = model.run(before, judged, decode_record)
+    assert (rows(totals), rows(newest)) == (expected.tables["totals"], expected.tables["newest"])
+    reasons = {bad.record.offset: bad.reason for bad in read_quarantined(layout, "orders", Choice())}
+    assert reasons == {
+        1: "expectation positive: amount > 0, found -5",
+        3: "expectation sounds: soundex(city) <> 'R500', found \"Rome\"",
+        4: "expectation positive: amount > 0, found null", 6: "expectation positive: amount > 0, found -1",
+    }  # fmt: skip
+
+    rome = fixed_records(layout, after, "orders", Choice(reason="sounds"), unchanged)
+    with pytest.raises(PlanError, match="does not fit with its new bytes either"):
+        lake.replay(after, "orders", rome.fixed)
+    fixes = fixed_records(
+        layout, after, "orders", Choice(reason="positive"),
+        lambda record: (record.value or b"").replace(b"-", b"").replace(b"null", b"9"),
+    )  # fmt: skip
+    lake.replay(after, "orders", fixes.fixed, reason="the sign was wrong")
+    assert rows(totals) == {("Oslo",): {"n": 3, "total": 12}, ("Lima",): {"n": 3, "total": 11}}
+    for table in after.tables:
+        assert lake.audit(after, table, deep=True).ok
