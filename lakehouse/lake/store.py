@@ -155,6 +155,15 @@ def object_names(path: str) -> list[str]:
         return sorted(entry["path"].rpartition("/")[2] for entry in listing["objects"])
 
 
+def object_names_below(path: str) -> list[str]:
+    """Return the objects in a folder of an S3 store and in its folders, as paths from there. Raises StorageError."""
+    import obstore
+
+    with _object_store_of(path) as (object_store, key):
+        chunks = obstore.list(object_store, f"{key}/")
+        return sorted(entry["path"].removeprefix(f"{key}/") for chunk in chunks for entry in chunk)
+
+
 def delete_object(path: str) -> None:
     """Remove an object of an S3 store, if it is there. Raises StorageError."""
     import obstore

@@ -18,6 +18,7 @@ from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
 from lakehouse.lake.control import note, store_lease, store_session
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import kept_by_holder
 from lakehouse.lake.layout import Layout
 from tests.s3.server import KEY, SECRET, ObjectStore
 
@@ -103,6 +104,34 @@ def test_a_second_process_is_refused_until_the_first_gives_the_lease_back(lake: 
     Lease(lake.path, "table 'visits'").check()
     (last,) = (lake.files / "control/leases/silver-visits.lock").iterdir()
     assert last.read_text() == "{}"
+
+
+def test_status_names_the_processes_that_hold_leases(lake: Lake) -> None:
+    layout = Layout(lake.uri)
+    assert kept_by_holder(layout) == {}
+    holder = lake.start_holder()
+    (session_path,) = lake.sessions()
+    (kept,) = kept_by_holder(layout).items()
+    assert f"process {holder.pid} on " in kept[0]
+    assert "silent" not in kept[0]
+    assert kept[1] == ["table visits"]
+    with Lease(layout.lease("ingest"), "bronze"), Lease(layout.lease("stream-visits"), "the quarantine"):
+        own = next(name for name in kept_by_holder(layout) if f"process {os.getpid()} on " in name)
+        assert kept_by_holder(layout) == {kept[0]: kept[1], own: ["bronze"]}
+
+    session = json.loads(session_path.read_text())
+    holder.kill()
+    holder.wait()
+    assert kept_by_holder(layout) == {}  # it ran on this machine
+    uri = f"{lake.uri}/control/sessions/{session_path.name}"
+    store.put_object(uri, json.dumps({**session, "machine": "another"}).encode())
+    assert list(kept_by_holder(layout).values()) == [["table visits"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_session, "EXPIRY_SECONDS", -1.0)
+        (silent,) = kept_by_holder(layout)
+    assert ", silent since 20" in silent
+    store.delete_object(uri)
+    assert kept_by_holder(layout) == {}
 
 
 def test_a_killed_process_of_this_machine_loses_its_lease_at_once(lake: Lake) -> None:

@@ -24,7 +24,7 @@ def status(
 
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
     how many records came too late for it; null keys is how many had no key, so that it left them out.
-    A process keeps bronze, tables, topics and functions while it runs; those of a lake on a store are not shown.
+    A process keeps bronze, tables, topics and functions while it runs. On S3 one that is silent may have ended.
 
     Example: lakehouse status
     """

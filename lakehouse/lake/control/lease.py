@@ -84,7 +84,7 @@ class Lease:
     def holder(self) -> str | None:
         """Return which process holds the lease, and since when; None if nobody does.
 
-        Nothing is written, so only a local file can tell: None on a store, whose sessions tell nobody else.
+        Nothing is written. On a local disk; on a store: `lakehouse.lake.control.store_lease.find_holders`.
         """
         if self._remote or not self._path.is_file():
             return None

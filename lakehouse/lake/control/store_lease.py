@@ -13,14 +13,16 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
-from lakehouse.lake.control.store_session import EXPIRY_SECONDS, StoreSession, session_of
+from lakehouse.lake.control.store_session import EXPIRY_SECONDS, StoreSession, describe_session, session_of
 
 FREE = b"{}"
+READS_AT_ONCE = 8
 
 
 class StoreLease:
@@ -117,6 +119,27 @@ class StoreLease:
 
     def _path(self, number: int) -> str:
         return f"{self._folder}/{number:020}.json"
+
+
+def find_holders(folder: str) -> dict[str, str]:
+    """Return the process that holds each lease, by the lease's name. folder: such as s3a://bucket/lake/control/leases.
+
+    Nothing is written: see `describe_session`. Raises StorageError.
+    """
+    newest_paths: dict[str, str] = {}
+    for path in store.object_names_below(folder):  # sorted, and numbers have the same number of digits
+        name, _, _ = path.partition(".lock/")
+        newest_paths[name] = f"{folder}/{path}"
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        newest_objects = list(pool.map(store.get_object, newest_paths.values()))
+    sessions_by_name = {
+        name: session_id
+        for name, stored in zip(newest_paths, newest_objects, strict=True)
+        if stored is not None and (session_id := _parse_session(stored.content)) is not None
+    }
+    control_folder = folder.rpartition("/leases")[0]
+    holders = {session_id: describe_session(control_folder, session_id) for session_id in {*sessions_by_name.values()}}
+    return {name: holder for name, id in sessions_by_name.items() if (holder := holders[id]) is not None}
 
 
 def _parse_session(content: bytes) -> str | None:

@@ -17,6 +17,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,20 @@ class StoreSession:
 
     def _path(self, session_id: str) -> str:
         return f"{self._folder}/sessions/{session_id}.json"
+
+
+def describe_session(folder: str, session_id: str) -> str | None:
+    """Return the process of a session below a folder control/, for people; None if it is known to have ended.
+
+    Nothing is written, so the store's own time is not known: a session that was not renewed, by this machine's clock,
+    says so. Raises StorageError.
+    """
+    stored = store.get_object(f"{folder}/sessions/{session_id}.json")
+    holder = None if stored is None else _parse_holder(stored.content)
+    if stored is None or holder is None or holder.has_ended():
+        return None
+    is_silent = (datetime.now(UTC) - stored.written_at).total_seconds() > EXPIRY_SECONDS
+    return f"{holder.describe()}{f', silent since {stored.written_at:%Y-%m-%dT%H:%M:%SZ}' if is_silent else ''}"
 
 
 def session_of(folder: str) -> StoreSession:

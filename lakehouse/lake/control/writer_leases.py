@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakehouse.errors import LeaseHeld
 from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.store_lease import find_holders
 from lakehouse.lake.layout import Layout
 
 INGEST = "ingest"
@@ -64,17 +65,23 @@ def lease_of(layout: Layout, name: str) -> Lease:
 
 
 def kept_by_holder(layout: Layout) -> dict[str, list[str]]:
-    """Return what each running process keeps, such as "table planes", by its name, id and start; of a local lake."""
-    if store.is_remote(layout.root):
+    """Return what each running process keeps, such as "table planes", by its name, id and start.
+
+    Of a lake on a store other than S3 nothing is known. Raises StorageError if S3 does not answer.
+    """
+    if store.has_leases(layout.root):
+        holders_by_name = find_holders(layout.leases)
+    elif store.is_remote(layout.root):
         return {}
-    labels_by_name = {INGEST: "bronze"}
-    for file_name in store.file_names(layout.leases):
-        name = file_name.removesuffix(".lock")
-        kind, _, subject = name.partition("-")
-        if kind in LABELS and kind not in HELD_FOR_A_COMMIT:
-            labels_by_name[name] = f"{LABELS[kind]} {subject}"
+    else:
+        names = [file_name.removesuffix(".lock") for file_name in store.file_names(layout.leases)]
+        holders = {name: Lease(layout.lease(name), name).holder() for name in names}
+        holders_by_name = {name: holder for name, holder in holders.items() if holder is not None}
     kept_subjects: dict[str, list[str]] = {}
-    for name, label in sorted(labels_by_name.items()):
-        if (holder := Lease(layout.lease(name), label).holder()) is not None:
-            kept_subjects.setdefault(holder, []).append(label)
+    for name, holder in sorted(holders_by_name.items()):
+        kind, _, subject = name.partition("-")
+        if name == INGEST:
+            kept_subjects.setdefault(holder, []).append("bronze")
+        elif kind in LABELS and kind not in HELD_FOR_A_COMMIT:
+            kept_subjects.setdefault(holder, []).append(f"{LABELS[kind]} {subject}")
     return kept_subjects
