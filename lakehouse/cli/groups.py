@@ -23,7 +23,7 @@ from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
 from lakehouse.cli.start import demo, init, plan, run_app, setup, status
-from lakehouse.cli.test import audit, backtest, capture, check, drill, test
+from lakehouse.cli.test import audit, backtest, capture, check, drill, expect, test
 
 Command = Callable[..., None]
 
@@ -128,6 +128,7 @@ GROUPS = (
             "check": check.check,
             "audit": audit.audit,
             "backtest": backtest.backtest,
+            "expect": expect.expect,
             "drill": drill.drill,
         },
     ),
@@ -143,7 +144,7 @@ GROUPS = (
         },
     ),
 )
-YOUNGER = ("replay", "acls", "consume", "topics", "groups")  # than the groups
+YOUNGER = ("replay", "acls", "consume", "topics", "groups", "expect")  # than the groups
 YOUNGER_GROUPS = ("airflow", "registry", "schema", "spark")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {

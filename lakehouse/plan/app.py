@@ -46,6 +46,16 @@ class App(Declaration):
     notes: tuple[str, ...] = ()
     upstream: tuple[Table, ...] = ()
 
+    def source(self, name: str) -> Source:
+        """Return the source of a stream by the stream's name. Raises PlanError if there is none."""
+        sources_by_name = {source.name: source for source in self.sources}
+        if name in sources_by_name:
+            return sources_by_name[name]
+        raise PlanError(
+            f"stream {name!r} is not in this application.{suggest_near(name, sources_by_name)} There are: "
+            f"{', '.join(sources_by_name)}."
+        )
+
     def table(self, name: str) -> Table:
         """Return a table by name, in any case if the name is unique. Raises PlanError if there is none."""
         same_names = [table for table in self.tables if table.name.lower() == name.lower()]

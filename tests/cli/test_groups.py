@@ -23,7 +23,7 @@ TREE = {
     "look": "tables describe late quarantine interventions",
     "past": "log changes show diff blame bisect explain checkout rebuild",
     "repair": "backfill revert correct replay restore rehydrate upkeep",
-    "test": "run capture check audit backtest drill",
+    "test": "run capture check audit backtest expect drill",
     "airflow": "up down status add remove",
 }
 FLAT = (

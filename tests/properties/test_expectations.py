@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
+from lakehouse.lake.layout import Layout
 from lakehouse.model import model
+from lakehouse.plan.app import App
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 
@@ -60,7 +63,9 @@ def random_records(dice: Random, count: int) -> list[Record]:
 @pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds())
 def test_spark_quarantines_what_the_model_does(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    from lakehouse.run.scenario.replay import SparkReplay
+    from lakehouse.run.scenario.replay import SparkReplay, write_bronze
+    from lakehouse.spark.audit.tried_rule import try_rule
+    from lakehouse.spark.changelog.upstream import open_lake
 
     dice = Random(seed)
     events = lh.stream("events", key="id string", schema=SCHEMA)
@@ -74,3 +79,22 @@ def test_spark_quarantines_what_the_model_does(spark: SparkSession, tmp_path: Pa
     assert any(reason.startswith("expectation") for reason in reasons.values())
     assert {record.offset: reason for record, reason in actual.quarantine["events"]} == reasons
     assert actual.tables == expected.tables
+
+    # Each rule, tried on the records that nothing is expected of.
+    (source,) = app.sources
+    unjudged = replace(source, expectations=())
+    bare = lh.app(lh.stream("events", key="id string", schema=SCHEMA).latest("newest"))
+    bad_before = {record.offset for record, _ in model.run(bare, records, decode_record).quarantine["events"]}
+    lake = open_lake(spark, Layout(str(tmp_path / "tried")))
+    write_bronze(lake, bare, records)
+    for expectation in source.expectations:
+        judged = App((), (), (replace(unjudged, expectations=(expectation,)),))
+        result = model.run(judged, records, decode_record).quarantine["events"]
+        refused = {record.offset: reason for record, reason in result if record.offset not in bad_before}
+        tried = try_rule(lake, unjudged, expectation)
+        assert (tried.records, tried.refused) == (len(records) - len(bad_before), len(refused))
+        for day in tried.days:
+            if day.first is not None:
+                name = f"expectation {expectation.name}: "
+                assert day.first.reason.partition(": ")[2] == refused[day.first.place.offset].removeprefix(name)
+        assert [day.first.place.offset for day in tried.days if day.first] == [min(refused)] * bool(refused)

@@ -34,7 +34,6 @@ from lakehouse.run.repair.fixes import (
     StillBad,
     bytes_of_text,
     fixed_records,
-    source_of,
     unchanged,
 )
 from lakehouse.run.start.application import find_app, load_function
@@ -206,17 +205,17 @@ def test_names_that_do_not_exist(lake: Layout) -> None:
 
 def test_a_text_becomes_bytes_as_the_stream_is_declared() -> None:
     numbers = lh.app(lh.stream("n", key="id int", schema="v double", format="kafka").latest("t"))
-    source = source_of(numbers, "n")
+    source = numbers.source("n")
     assert bytes_of_text(source, "key", "7") == b"\0\0\0\7"
     assert bytes_of_text(source, "value", "1.5") == b"\x3f\xf8" + bytes(6)
     with pytest.raises(ConfigError, match="key 'seven': expected int, found 'seven'"):
         bytes_of_text(source, "key", "seven")
-    assert bytes_of_text(source_of(app(), "orders"), "value", "ü") == "ü".encode()
+    assert bytes_of_text(app().source("orders"), "value", "ü") == "ü".encode()
 
 
 def test_a_text_becomes_avro_by_the_newest_schema_that_the_lake_keeps(lake: Layout) -> None:
     orders = lh.stream("paid", key="id bigint", schema="amount decimal(9, 2)", format="avro", key_format="avro")
-    source = source_of(lh.app(orders.latest("t")), "paid")
+    source = lh.app(orders.latest("t")).source("paid")
     amount = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     text = json.dumps({"type": "record", "name": "Paid", "fields": [{"name": "amount", "type": amount}]})
     schemas = LakeSchemas(lake)

@@ -76,12 +76,12 @@ def attempt_fix(
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.record.writer_schemas import LakeSchemas
     from lakehouse.run.lake import Lake
-    from lakehouse.run.repair.fixes import fixed_records, source_of
+    from lakehouse.run.repair.fixes import fixed_records
     from lakehouse.run.schemas.typed import typed_schemas
     from lakehouse.run.start.application import find_app
 
     found_app = find_app(fix_attempt.app)
-    source = source_of(found_app.app, fix_attempt.stream)
+    source = found_app.app.source(fix_attempt.stream)
     layout = Layout(settings.lake.path)
     find_schemas = typed_schemas(settings, source, LakeSchemas(layout).find)
     fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits, find_schemas)

@@ -10,7 +10,6 @@ from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION
 from lakehouse.run.repair.chosen_records import keep_fixes, keep_late
-from lakehouse.run.repair.fixes import source_of
 from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.run.repair.stages import (
     AnyOutcome,
@@ -63,7 +62,7 @@ def _run_stages(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why
             case KeepLate():
                 intervention_id = keep_late(lake.open(app.table(stage.table)), stage)
             case KeepFixes():
-                intervention_id = keep_fixes(lake, source_of(app, stage.stream), stage.fixes)
+                intervention_id = keep_fixes(lake, app.source(stage.stream), stage.fixes)
             case Intervene():
                 details = {**stage.details, "stages": plan.describe()}
                 tick = intervene(lake, app, why.to_request(stage.kind, stage.tables, details, intervention_id))

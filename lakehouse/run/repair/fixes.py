@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any, Literal
 
-from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
+from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_in_topic
@@ -95,7 +95,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: Fi
     Raises NotFound if none is chosen, PlanError for a stream that the application does not have, ConfigError for an
     edit of several records, NeedsSpark if only Spark can tell whether a record fits.
     """
-    source = source_of(app, stream)
+    source = app.source(stream)
     quarantined = read_quarantined(layout, stream, choice)
     if not quarantined:
         raise NotFound(
@@ -119,15 +119,6 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: Fi
         else:
             bad_records.append(StillBad(was, record.key, record.value, reason))
     return Fixes(tuple(fixed_records_now), tuple(bad_records))
-
-
-def source_of(app: App, stream: str) -> Source:
-    """Return the source of a stream, by the stream's name. Raises PlanError if the application does not have it."""
-    for source in app.sources:
-        if source.name == stream:
-            return source
-    stream_names = ", ".join(source.name for source in app.sources)
-    raise PlanError(f"stream {stream!r} is not in this application. There are: {stream_names}.")
 
 
 def bytes_of_text(

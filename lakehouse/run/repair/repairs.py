@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from lakehouse.errors import NotFound
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.rehydrate import Rehydrated
     from lakehouse.run.repair.replay import FixOutcome
     from lakehouse.run.repair.stages import AnyOutcome, RepairPlan
+    from lakehouse.spark.audit.tried_rule import TriedRule
     from lakehouse.spark.fold.content import Content
 
 
@@ -164,12 +166,11 @@ class Repairs(Opened):
         refuses them. It rebuilds the rows that depend on the records, in all tables of the application that read the
         stream; the live job goes on. Raises NotFound, PlanError.
         """
-        from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
         from lakehouse.run.repair.replay import bytes_of_fixes, replay
 
         fixes, why = bytes_of_fixes(fixed), Why(reason, by)
-        return replay(self._lake, app, source_of(app, stream), fixes, why=why, again=again, instead=instead)
+        return replay(self._lake, app, app.source(stream), fixes, why=why, again=again, instead=instead)
 
     @phase("plan of the replay")
     def plan_replay(
@@ -182,10 +183,9 @@ class Repairs(Opened):
         instead: bool = False,
     ) -> RepairPlan[FixOutcome]:
         """Plan what `replay` does; without Spark, as long as no table that reads the stream was restored."""
-        from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.replay import bytes_of_fixes, plan_replay
 
-        source, fixes = source_of(app, stream), bytes_of_fixes(fixed)
+        source, fixes = app.source(stream), bytes_of_fixes(fixed)
         return plan_replay(self._layout, app, source, fixes, lambda: self._lake, again=again, instead=instead)
 
     @phase("revert")
@@ -272,6 +272,23 @@ class Repairs(Opened):
         from lakehouse.run.repair.rebuild import backtest
 
         return backtest(self._lake.open(table), other, end_tick=to, listen=listen or backfill.ignore_progress)
+
+    @phase("trying the rule")
+    def try_rule(self, app: App, stream: str, condition: str, *, since_ms: int | None = None) -> TriedRule:
+        """Return what a condition would refuse of a stream's records, by day: a rule to be, for `Stream.expect`.
+
+        since_ms: only records with this Kafka timestamp or a later one. See `lakehouse.spark.audit.tried_rule`. Raises
+        PlanError for a stream that the application does not have, or a condition that can't be judged; NotFound before
+        the first tick.
+        """
+        from lakehouse.lake import reader
+        from lakehouse.spark.audit.tried_rule import parse_rule, try_rule
+
+        source = app.source(stream).unmarked
+        rule = parse_rule(source, condition)
+        if not reader.read_bronze_coverage(self._layout).tick:
+            raise NotFound("bronze has no tick yet, so there is nothing to try a rule on. Run the application first.")
+        return try_rule(self._lake, source, rule, since_ms)
 
     @phase("restore")
     def restore(self, table: Table, topic: str) -> int:
