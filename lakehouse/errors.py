@@ -151,6 +151,10 @@ class StorageError(LakehouseError):
     """A table in the lake contradicts its log or its plan."""
 
 
+class ExpectationFailed(LakehouseError):
+    """A record does not meet an expectation that stops the run."""
+
+
 class JobFailed(LakehouseError):
     """A streaming job ended with an error; the message has the cause, the log has the trace."""
 

@@ -21,7 +21,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
-from lakehouse.plan.expectation import Expectation
+from lakehouse.plan.expectation import Expectation, Otherwise
 from lakehouse.plan.expression.expression import name_text, parse_expression
 from lakehouse.plan.expression.schema import Column, fields_of, parse_schema
 from lakehouse.plan.names.field import is_escaped
@@ -34,6 +34,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping, Session
 
+VIOLATIONS: dict[str, Otherwise] = {"QUARANTINE": "quarantine", "FAIL": "fail"}
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 
 
@@ -297,14 +298,14 @@ def _expectations(
     )
     scope = Visible(own_columns, pseudo_columns_of_all)
     for constraint in statement.constraints:
-        if constraint.violation != "QUARANTINE":
+        if (otherwise := VIOLATIONS.get(constraint.violation)) is None:
             raise SqlError(
                 f"constraint {constraint.name}: ON VIOLATION {constraint.violation}", constraint.position,
-                expected="QUARANTINE",
+                expected=" or ".join(VIOLATIONS),
             )  # fmt: skip
         condition = scope.predicate(constraint.condition, f"constraint {constraint.name}")
         try:
-            declared_stream = declared_stream.expect(constraint.name, condition)
+            declared_stream = declared_stream.expect(constraint.name, condition, otherwise=otherwise)
         except PlanError as error:
             raise SqlError(str(error), constraint.position) from None
     assert isinstance(declared_stream.source, Source)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
-from lakehouse.errors import PlanError
+from lakehouse.errors import ExpectationFailed, PlanError
 from lakehouse.plan.expression.expression import Expression, parse_predicate
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.refused.steps import value_in_message
 
+Otherwise = Literal["quarantine", "fail"]
+OTHERWISE = ("quarantine", "fail")
 TEXT_MAX = 80  # of a value in a reason: the quarantine has the whole record
 # Their values have one text in Python, whoever computed them.
 SHOWN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "double")
@@ -23,25 +25,35 @@ SHOWN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "st
 class Expectation:
     """A condition over a record's columns. A record for which it is false or null goes to the quarantine.
 
-    A record with a null value has no columns to judge, and passes.
+    A record with a null value has no columns to judge, and passes. otherwise: "fail" also stops the run, before a table
+    takes the record's tick in, until the record is fixed or the declaration changed.
     """
 
     name: str
     condition: Expression
+    otherwise: Otherwise = "quarantine"
 
     @classmethod
     def declared(
-        cls, name: str, condition: str, columns: tuple[Column, ...], others: Iterable[Expectation], what: str
+        cls,
+        name: str,
+        condition: str,
+        otherwise: Otherwise,
+        columns: tuple[Column, ...],
+        others: Iterable[Expectation],
+        what: str,
     ) -> Expectation:
         """Return an expectation over `columns`. others: those declared before. what: the stream in messages.
 
-        Raises PlanError for a name that another one has, or a condition that is none.
+        Raises PlanError for a name that another one has, a condition that is none, or another word for `otherwise`.
         """
         subject = f"{what}: expect {value_in_message(name)}"
         check_name(name, subject)
         if any(other.name.lower() == name.lower() for other in others):
             raise PlanError(f"{subject}: the stream has an expectation of that name. Give each its own.")
-        return cls(name, parse_predicate(condition, columns, subject))
+        if otherwise not in OTHERWISE:
+            raise PlanError(f"{subject}: otherwise={otherwise!r}; expected {' or '.join(map(repr, OTHERWISE))}.")
+        return cls(name, parse_predicate(condition, columns, subject), otherwise)
 
     @property
     def shown_columns(self) -> tuple[str, ...]:
@@ -50,9 +62,18 @@ class Expectation:
         names = dict.fromkeys(name.lower() for name in self.condition.columns())
         return tuple(name for name in names if base_type(types_by_name.get(name, "")) in SHOWN_TYPES)
 
+    @property
+    def _beginning(self) -> str:
+        """How the reasons of its records begin: no two expectations of a stream have a name."""
+        return f"expectation {self.name}: "
+
+    def stops_at(self, reason: str) -> bool:
+        """Return whether a run stops at a record that is in the quarantine for this reason."""
+        return self.otherwise == "fail" and reason.startswith(self._beginning)
+
     def reason(self, values: Mapping[str, Any]) -> str:
         """Return why a record does not meet it. values: of `shown_columns`, by name; one that is not there is null."""
-        begin = f"expectation {self.name}: {self.condition}"
+        begin = f"{self._beginning}{self.condition}"
         names = self.shown_columns
         if not names:
             return begin
@@ -61,7 +82,17 @@ class Expectation:
         return f"{begin}, found {found}"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.condition}"
+        return f"{self.name}: {self.condition}{' (or fail)' if self.otherwise == 'fail' else ''}"
+
+
+def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFailed:
+    """Return the error for records at which a run stops. places: topic/partition/offset. reason: of the first."""
+    others = f" (and {len(places) - 1:,} more)" if len(places) > 1 else ""
+    return ExpectationFailed(
+        f"stream {stream!r}: record {places[0]}{others} stops the run: {reason}. It is in the quarantine, and no table "
+        f"has taken in its tick. Fix it, `lakehouse repair replay {stream} --position {places[0]}`, or change what is "
+        "expected; then start again."
+    )
 
 
 def _value_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
-from lakehouse.plan.expectation import Expectation
+from lakehouse.plan.expectation import Expectation, Otherwise
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
@@ -120,12 +120,14 @@ class Stream(Declaration):
         """Return a stream that begins with an origin."""
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
-    def expect(self, name: str, condition: str) -> Stream:
+    def expect(self, name: str, condition: str, *, otherwise: Otherwise = "quarantine") -> Stream:
         """Return a topic's stream whose records must meet a condition (Spark SQL): a rule for what is taken in.
 
         A record for which it is false or null goes to the stream's quarantine, with the rule and what was found, and
         can be fixed and replayed as any bad record. A record with a null value passes. Put it before all steps that do
-        more than leave out columns: it judges records as they came. name: of the rule, in reasons.
+        more than leave out columns: it judges records as they came. name: of the rule, in reasons. otherwise: "fail"
+        also stops the run at such a record, before a table takes its tick in: it goes on when the record is fixed, or
+        the rule changed.
 
         Raises PlanError elsewhere, for a name that is taken, and for a database's change log, whose records need not
         send all values.
@@ -140,7 +142,7 @@ class Stream(Declaration):
                 f"{subject}: a record of this change log need not send all values, and a value that was not sent "
                 'can\'t be judged. Say unsent="quarantine" where the stream is declared, or use filter.'
             )
-        expectation = Expectation.declared(name, condition, self.columns, source.expectations, self.what)
+        expectation = Expectation.declared(name, condition, otherwise, self.columns, source.expectations, self.what)
         return replace(self, source=replace(source, expectations=(*source.expectations, expectation)))
 
     def filter(self, predicate: str) -> Stream:

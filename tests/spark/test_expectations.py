@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import PlanError
+from lakehouse.errors import ExpectationFailed, PlanError
 from lakehouse.formats.decode import decode_record
+from lakehouse.lake.record.quarantine import read_quarantined
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
@@ -42,7 +43,7 @@ def history() -> list[Record]:
 @pytest.mark.rotated
 def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice, read_quarantined
+    from lakehouse.lake.record.quarantine import Choice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
@@ -87,3 +88,48 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     assert rows(totals) == {("Oslo",): {"n": 3, "total": 12}, ("Lima",): {"n": 3, "total": 11}}
     for table in after.tables:
         assert lake.audit(after, table, deep=True).ok
+
+
+@pytest.mark.rotated
+def test_a_record_stops_the_run_until_it_is_fixed(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.lake.layout import Layout
+    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.repair.fixes import fixed_records
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.silver.query import Silver
+
+    layout, records = Layout(str(tmp_path / "lake")), history()
+    stopping = ORDERS.expect("known", "amount is not null").expect("positive", "amount > 0", otherwise="fail")
+    app = application(stopping)
+    write_bronze(open_lake(spark, layout), app, records)
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+
+    def run() -> None:
+        with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
+            silver.catch_up(1)
+            silver.catch_up()
+
+    def fix(offset: int) -> None:
+        (place,) = [bad.place for bad in read_quarantined(layout, "orders") if bad.record.offset == offset]
+        fixes = fixed_records(
+            layout, app, "orders", Choice(places=(place,)), lambda record: (record.value or b"").replace(b"-", b"")
+        )
+        lake.replay(app, "orders", fixes.fixed, reason="the sign was wrong")
+
+    for _ in range(2):
+        with pytest.raises(
+            ExpectationFailed, match=r"record orders/0/1 stops the run: .* found -5\. .* --position orders/0/1"
+        ):
+            run()
+        assert [open_lake(spark, layout).open(table).read_progress().tick for table in app.tables] == [0, 0]
+    with pytest.raises(ExpectationFailed, match="record orders/0/6 stops the run"):
+        fix(1)  # the tables come to the tick of the fix, and stop before it at the next record
+    fix(6)
+    run()
+    totals = app.tables[0]
+    rows = rows_of(totals, lake.read(totals).toArrow().to_pylist(maps_as_pydicts="strict"))
+    assert rows == {
+        ("Oslo",): {"n": 3, "total": 12}, ("Lima",): {"n": 2, "total": 2}, ("Rome",): {"n": 1, "total": 7},
+    }  # fmt: skip
+    assert all(lake.audit(app, table).ok for table in app.tables)

@@ -191,7 +191,7 @@ class _RunningDrill:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
         present_logic.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
-        with Silver(target_table.lake, self._alone, lambda tick, records: None) as silver:
+        with Silver(target_table.lake, self._alone, lambda tick, records: None, stops=False) as silver:
             silver.catch_up(self.tick)
         return target_table.lake.read(target_table.visible.path)
 
@@ -212,7 +212,7 @@ class _RunningDrill:
         )
 
     def _run_query(self, copied_table: OpenTable) -> None:
-        with Silver(copied_table.lake, self._alone, lambda tick, records: None) as silver:
+        with Silver(copied_table.lake, self._alone, lambda tick, records: None, stops=False) as silver:
             query = silver.start(available_now=True)
             try:
                 query.awaitTermination()

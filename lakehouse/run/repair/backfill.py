@@ -229,7 +229,7 @@ def build(
     table_app = App((table,), (), table.stream.sources)
     with (
         phase("building beside", f"building {table.name} beside", total=total_count, unit="records") as building,
-        Silver(beside_table.lake, table_app, on_batch) as silver,
+        Silver(beside_table.lake, table_app, on_batch, stops=False) as silver,
     ):
         silver.catch_up(end_tick)
         for _ in range(CATCH_UPS if end_tick is None else 0):

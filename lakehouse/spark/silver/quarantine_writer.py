@@ -13,7 +13,9 @@ from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
+from lakehouse.lake.record.quarantine import Choice, read_quarantined
 from lakehouse.plan.app import App
+from lakehouse.plan.expectation import failure
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK, Progress
@@ -49,8 +51,9 @@ class Quarantine:
     before the first write, and raises LeaseHeld while another process has another declaration.
     """
 
-    def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
-        self._lake, self._app = lake.own_session(), app
+    def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader], *, stops: bool = True) -> None:
+        """stops: whether a record can stop the run; not where a table is built beside the live one, to replace it."""
+        self._lake, self._app, self._stops = lake.own_session(), app, stops
         self._own_topics = app.own_topics
         self._writers = writers
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
@@ -96,10 +99,32 @@ class Quarantine:
             content = QuarantineCommit(from_tick=after_tick)
             append(new_bad_records, table_place, Progress(epoch, to_tick), content)
 
+    def check(self, source: Source, to_tick: int) -> None:
+        """Raise ExpectationFailed for a record up to `to_tick` that stops the run, and that nobody has fixed.
+
+        Called after `write`, before a table takes these ticks in.
+        """
+        stopping = [item for item in source.expectations if item.otherwise == "fail"]
+        if not self._stops or not stopping:
+            return
+        bad_records = [
+            bad_record
+            for item in stopping
+            for bad_record in read_quarantined(
+                self._lake.layout, source.name, Choice(reason=f"expectation {item.name}: ", open=True)
+            )
+            if bad_record.record.tick <= to_tick and item.stops_at(bad_record.reason)
+        ]
+        if bad_records:
+            first = min(bad_records, key=lambda bad_record: bad_record.record.position)
+            places = [str(first.place), *(str(record.place) for record in bad_records if record is not first)]
+            raise failure(source.name, places, first.reason)
+
     def write_unread(self, last_tick: Callable[[Source], int]) -> None:
         """Write the bad records of streams that no table reads, such as one only published, up to their last tick."""
         for source in self._unread_sources:
-            self.write(source, last_tick(source))
+            self.write(source, tick := last_tick(source))
+            self.check(source, tick)
 
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""

@@ -62,14 +62,17 @@ class Silver:
         app: App,
         on_batch: Callable[[int, int], None],
         count_records: Callable[[int, int], int] = lambda after, to: 0,
+        *,
+        stops: bool = True,
     ) -> None:
+        """stops: see `Quarantine`."""
         self._lake, self._app, self._on_batch, self._count_records = lake, app, on_batch, count_records
         self._spark, self._layout = lake.spark, lake.layout
         run_id = uuid.uuid4().hex
         self.writers = [SilverWriter(lake.open(table), run_id) for table in app.tables]
         # A table takes a batch in after the tables that it reads.
         self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_table_depth), key=_table_depth)]
-        self._quarantine = Quarantine(lake, app, self.writers)
+        self._quarantine = Quarantine(lake, app, self.writers, stops=stops)
         self._stack = ExitStack()
         self._done_tick = 0
         self._upstream = UpstreamTicks(lake, app)

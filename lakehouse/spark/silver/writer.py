@@ -117,6 +117,7 @@ class SilverWriter:
         try:
             for source in folded_batch.bad:
                 quarantine.write(source, to_tick, cache)
+                quarantine.check(source, to_tick)
             if folded_batch.late:
                 late.write_late(
                     self._open_table, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick
@@ -272,7 +273,9 @@ class SilverWriter:
 
     def _build(self, table_beside: OpenTable, to_tick: int) -> None:
         with SilverWriter(table_beside, self._run_id) as writer:
-            quarantine = Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer])
+            quarantine = Quarantine(
+                table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer], stops=False
+            )
             quarantine.declare_streams()
             writer.apply(to_tick, quarantine)
 
