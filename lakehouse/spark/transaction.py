@@ -7,6 +7,7 @@ same number: each commit carries a *nonce* that no other commit has, and the wri
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
 METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 SHOWN = 3
+LOG_FILE = re.compile(r"\d{20}\..*|_last_checkpoint")  # a log with one of these has a commit
 
 
 def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
@@ -47,8 +49,14 @@ def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
 
 
 def is_delta_table(spark: SparkSession, path: str) -> bool:
-    """Say whether there is a Delta table at a path."""
-    return bool(DeltaTable.isDeltaTable(spark, path))
+    """Say whether there is a Delta table at a path.
+
+    Delta remembers a log that had no commit when it first looked, while another process was creating the table, and
+    goes on to say that there is none. So a no is checked in the folder.
+    """
+    if DeltaTable.isDeltaTable(spark, path):
+        return True
+    return any(LOG_FILE.fullmatch(name) for name in folders.list_content(spark, f"{path}/_delta_log"))
 
 
 def new_table(spark: SparkSession, path: str, columns: StructType | str) -> DeltaTableBuilder:
