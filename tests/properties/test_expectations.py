@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONDITIONS = (
     "n > 0", "n % 3 <> 1 AND tiny < 100", "price between -1 and 10", "x < 1e10 OR ok", "city <> 'Rome'",
     "at > timestamp'1900-01-01 00:00:00'", "day >= date'0500-01-01'", "size(tags) > 0", "home.zip > 5 OR n is null",
-    "length(city) < 90 OR rowoffset < 50", "id <> 'k3'", "m['a'] is not null OR n > -5", "n / 0 is null",
+    "length(city) < 90 OR rowoffset < 50", "id <> 'k3'", "m['a'] is not null OR n > -5", "n % 0 is null",
 )  # fmt: skip
 SCHEMA = (
     "n bigint, tiny tinyint, price decimal(8, 3), x double, ok boolean, city string, at timestamp, day date, "
@@ -97,4 +97,4 @@ def test_spark_quarantines_what_the_model_does(spark: SparkSession, tmp_path: Pa
             if day.first is not None:
                 name = f"expectation {expectation.name}: "
                 assert day.first.reason.partition(": ")[2] == refused[day.first.place.offset].removeprefix(name)
-        assert [day.first.place.offset for day in tried.days if day.first] == [min(refused)] * bool(refused)
+        assert [day.first.place.offset for day in tried.days if day.first] == sorted(refused)[:1]
