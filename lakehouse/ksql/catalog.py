@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.expression.expression import ScopeColumn
+from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
@@ -36,6 +37,11 @@ class Relational:
 
     node: Stream | Table
     columns: tuple[SqlColumn, ...]
+
+    @property
+    def stream(self) -> Stream:
+        """The stream, or that of which the table is made."""
+        return self.node.stream if isinstance(self.node, Table) else self.node
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -98,6 +104,11 @@ class Entry:
 
 PSEUDO = {"ROWTIME": k.BIGINT, "ROWPARTITION": k.INTEGER, "ROWOFFSET": k.BIGINT}
 BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
+
+
+def pseudo_scope(alias: str) -> tuple[ScopeColumn, ...]:
+    """Return the pseudo columns of a source as an expression reads them."""
+    return tuple(ScopeColumn(name, alias, column_sql(name.lower(), kind)) for name, kind in PSEUDO.items())
 
 
 def is_windowed(node: Stream | Table) -> bool:

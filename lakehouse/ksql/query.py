@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, is_windowed, window_bound
+from lakehouse.ksql.catalog import (
+    BOUNDS,
+    PSEUDO,
+    Entry,
+    Relational,
+    SqlColumn,
+    is_windowed,
+    pseudo_scope,
+    window_bound,
+)
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.collection import cube_arrays
@@ -82,9 +91,7 @@ def compile_from(query: Query, find: Find, name: str) -> Joined:
         for source_column in left.columns
     )
     is_table = isinstance(left.relation.node, Table)
-    pseudo_columns = tuple(
-        ScopeColumn(name, source_alias, column_sql(name.lower(), kind)) for name, kind in PSEUDO.items()
-    )
+    pseudo_columns = pseudo_scope(source_alias)
     own_names = {column.name for column in left.columns}
     bound_columns = tuple(
         ScopeColumn(name, source_alias, window_bound(name))

@@ -36,7 +36,7 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
     Raises SqlError for a schema that does not fit the writer's.
     """
     writer_result = writer.relation
-    declared_stream = entry.relation.node.stream if isinstance(entry.relation.node, Table) else entry.relation.node
+    declared_stream = entry.relation.stream
     source = declared_stream.source
     if isinstance(source, Source) and (source.event_time is not None or source.headers):
         raise SqlError(

@@ -8,11 +8,21 @@ from pathlib import Path
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.avro.inferred import with_key_columns, with_value_columns
-from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
+from lakehouse.ksql.catalog import (
+    BOUNDS,
+    HIDDEN_KEY,
+    HIDDEN_VALUE,
+    PSEUDO,
+    Entry,
+    Relational,
+    SqlColumn,
+    checked_name,
+    pseudo_scope,
+)
 from lakehouse.ksql.change_log import declare_changes
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
-from lakehouse.ksql.function.sql import Sql, column_sql
+from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
 from lakehouse.ksql.property import traits_of_sql
@@ -290,13 +300,10 @@ def _expectations(
     """
     texts = {element: name_text(element.name) for element in (*columns.key, *columns.value)}
     texts |= {element: sql_from_topic(texts[element], element.kind) for element in moments}
-    named_columns = {element.name: Sql(text, element.kind) for element, text in texts.items()}
-    pseudo_columns = {name: column_sql(name.lower(), kind) for name, kind in PSEUDO.items()}
-    own_columns, pseudo_columns_of_all = (
-        tuple(ScopeColumn(name, statement.name, sql) for name, sql in columns_by_name.items())
-        for columns_by_name in (named_columns, pseudo_columns)
+    own_columns = (
+        ScopeColumn(element.name, statement.name, Sql(text, element.kind)) for element, text in texts.items()
     )
-    scope = Visible(own_columns, pseudo_columns_of_all)
+    scope = Visible(tuple(own_columns), pseudo_scope(statement.name))
     for constraint in statement.constraints:
         if (otherwise := VIOLATIONS.get(constraint.violation)) is None:
             raise SqlError(

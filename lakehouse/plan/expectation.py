@@ -63,17 +63,13 @@ class Expectation:
         return tuple(name for name in names if base_type(types_by_name.get(name, "")) in SHOWN_TYPES)
 
     @property
-    def _beginning(self) -> str:
+    def reason_start(self) -> str:
         """How the reasons of its records begin: no two expectations of a stream have a name."""
         return f"expectation {self.name}: "
 
-    def stops_at(self, reason: str) -> bool:
-        """Return whether a run stops at a record that is in the quarantine for this reason."""
-        return self.otherwise == "fail" and reason.startswith(self._beginning)
-
     def reason(self, values: Mapping[str, Any]) -> str:
         """Return why a record does not meet it. values: of `shown_columns`, by name; one that is not there is null."""
-        begin = f"{self._beginning}{self.condition}"
+        begin = f"{self.reason_start}{self.condition}"
         names = self.shown_columns
         if not names:
             return begin

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -114,11 +114,10 @@ class StoreLease:
             )
 
     def _numbers(self) -> list[int]:
-        names = (name.removesuffix(".json") for name in store.object_names(self._folder))
-        return [int(name) for name in names if name.isascii() and name.isdigit()]
+        return list(_numbers_in(store.object_names(self._folder)))
 
     def _path(self, number: int) -> str:
-        return f"{self._folder}/{number:020}.json"
+        return _path_of(self._folder, number)
 
 
 def find_holders(folder: str) -> dict[str, str]:
@@ -126,20 +125,34 @@ def find_holders(folder: str) -> dict[str, str]:
 
     Nothing is written: see `describe_session`. Raises StorageError.
     """
-    newest_paths: dict[str, str] = {}
-    for path in store.object_names_below(folder):  # sorted, and numbers have the same number of digits
-        name, _, _ = path.partition(".lock/")
-        newest_paths[name] = f"{folder}/{path}"
+    numbers_by_name: dict[str, int] = {}
+    for path in store.object_names_below(folder):
+        name, _, object_name = path.partition(".lock/")
+        for number in _numbers_in([object_name]):
+            numbers_by_name[name] = max(number, numbers_by_name.get(name, number))
+    newest_paths = [_path_of(f"{folder}/{name}.lock", number) for name, number in numbers_by_name.items()]
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        newest_objects = list(pool.map(store.get_object, newest_paths.values()))
+        newest_objects = list(pool.map(store.get_object, newest_paths))
     sessions_by_name = {
         name: session_id
-        for name, stored in zip(newest_paths, newest_objects, strict=True)
+        for name, stored in zip(numbers_by_name, newest_objects, strict=True)
         if stored is not None and (session_id := _parse_session(stored.content)) is not None
     }
     control_folder = folder.rpartition("/leases")[0]
     holders = {session_id: describe_session(control_folder, session_id) for session_id in {*sessions_by_name.values()}}
     return {name: holder for name, id in sessions_by_name.items() if (holder := holders[id]) is not None}
+
+
+def _path_of(folder: str, number: int) -> str:
+    return f"{folder}/{number:020}.json"
+
+
+def _numbers_in(object_names: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of a lease's objects; others may lie beside them."""
+    for object_name in object_names:
+        name = object_name.removesuffix(".json")
+        if name.isascii() and name.isdigit():
+            yield int(name)
 
 
 def _parse_session(content: bytes) -> str | None:

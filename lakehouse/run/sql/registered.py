@@ -14,7 +14,6 @@ from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.origin import Source
-from lakehouse.plan.table import Table
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.schemas.part_text import part_text, text_format
@@ -122,7 +121,6 @@ def _declared_formats(topic: str, script: Script) -> tuple[str, ...]:
 
 def source_of(entry: Entry) -> Source:
     """Return the source of a stream or a table that reads a topic."""
-    node = entry.relation.node
-    source = (node.stream if isinstance(node, Table) else node).source
+    source = entry.relation.stream.source
     assert isinstance(source, Source)
     return source

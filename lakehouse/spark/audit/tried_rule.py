@@ -11,6 +11,7 @@ from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.schema import HEADERS_TYPE, Column
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
@@ -66,8 +67,8 @@ def try_rule(lake: OpenLake, source: Source, rule: Expectation, since_ms: int | 
     passes; one that was fixed is judged as it came.
     """
     tick = latest_complete_tick(lake)
-    rows = bronze.read_topic_records(lake, [source.topic], [source.topic] if source.own_table else [])
-    rows = rows.where(F.col("tick") <= tick)
+    own_topics = [source.topic] if source.own_table else []
+    rows = bronze.read_ticks(lake, [source.topic], NO_TICK, tick, own_topics)
     if since_ms is not None:
         rows = rows.where(F.col("timestamp") >= F.timestamp_millis(F.lit(since_ms)))
     judged_records = decode_records(source, rows, lake.schemas.find).where("NOT _bad")

@@ -79,7 +79,13 @@ class Quarantine:
 
         Called before a table takes these ticks in, so a table that has a tick never lacks its quarantine. Ticks that
         all of the stream's tables have were looked through before. cache: the records that this batch's tables read.
+        Raises ExpectationFailed for a record that stops the run, and that nobody has fixed.
         """
+        self._append(source, to_tick, cache)
+        if self._stops:
+            self._check_expectations(source, to_tick)
+
+    def _append(self, source: Source, to_tick: int, cache: BatchCache) -> None:
         reading_writers = self._readers_of(source)
         table_place = quarantine_place(self._lake.layout, source.name)
         with self._writing(source):
@@ -99,21 +105,14 @@ class Quarantine:
             content = QuarantineCommit(from_tick=after_tick)
             append(new_bad_records, table_place, Progress(epoch, to_tick), content)
 
-    def check(self, source: Source, to_tick: int) -> None:
-        """Raise ExpectationFailed for a record up to `to_tick` that stops the run, and that nobody has fixed.
-
-        Called after `write`, before a table takes these ticks in.
-        """
-        stopping = [item for item in source.expectations if item.otherwise == "fail"]
-        if not self._stops or not stopping:
-            return
+    def _check_expectations(self, source: Source, to_tick: int) -> None:
+        layout = self._lake.layout
         bad_records = [
             bad_record
-            for item in stopping
-            for bad_record in read_quarantined(
-                self._lake.layout, source.name, Choice(reason=f"expectation {item.name}: ", open=True)
-            )
-            if bad_record.record.tick <= to_tick and item.stops_at(bad_record.reason)
+            for item in source.expectations
+            if item.otherwise == "fail"
+            for bad_record in read_quarantined(layout, source.name, Choice(reason=item.reason_start, open=True))
+            if bad_record.record.tick <= to_tick and bad_record.reason.startswith(item.reason_start)
         ]
         if bad_records:
             first = min(bad_records, key=lambda bad_record: bad_record.record.position)
@@ -123,8 +122,7 @@ class Quarantine:
     def write_unread(self, last_tick: Callable[[Source], int]) -> None:
         """Write the bad records of streams that no table reads, such as one only published, up to their last tick."""
         for source in self._unread_sources:
-            self.write(source, tick := last_tick(source))
-            self.check(source, tick)
+            self.write(source, last_tick(source))
 
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""

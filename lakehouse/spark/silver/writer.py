@@ -117,7 +117,6 @@ class SilverWriter:
         try:
             for source in folded_batch.bad:
                 quarantine.write(source, to_tick, cache)
-                quarantine.check(source, to_tick)
             if folded_batch.late:
                 late.write_late(
                     self._open_table, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick

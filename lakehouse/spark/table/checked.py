@@ -66,7 +66,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for step in stream.steps:
         for item in step.expressions:
             _check_patterns(spark, stream.what, item)
-    if isinstance(stream.source, Source):
+    if isinstance(stream.source, Source) and stream.source.expectations:
         _check_expectations(spark, stream, stream.source)
     try:
         tables.empty_stream(spark, stream)
@@ -80,11 +80,11 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
 
 
 def _check_expectations(spark: SparkSession, stream: Stream, source: Source) -> None:
+    unjudged_rows = _frame_before_step(spark, replace(stream, source=replace(source, expectations=())), 0)
     for expectation in source.expectations:
         label = f"{stream.what}: expect {expectation.name!r}"
         _check_patterns(spark, label, expectation.condition)
-        unjudged_stream = replace(stream, source=replace(source, expectations=()))
-        _check_items(_frame_before_step(spark, unjudged_stream, 0), label, [expectation.condition])
+        _check_items(unjudged_rows, label, [expectation.condition])
 
 
 def _describe_failing_step(spark: SparkSession, stream: Stream, error: Exception) -> str:
