@@ -190,7 +190,7 @@ def _unmet_expectation(source: Source, decoded: Decoded, column_values: Row) -> 
     """Return why a record does not meet the first of the expectations that it fails; None if it meets all."""
     if decoded.value is None:
         return None
-    for expectation in source.expectations:
+    for expectation in source.judged_expectations:
         if evaluate(expectation.condition, column_values) is not True:
             return expectation.reason(column_values)
     return None

@@ -126,6 +126,14 @@ class Source(Node):
         return (self.key_format, self.key) if part_name == "key" else (self.value_format, self.value)
 
     @property
+    def judged_expectations(self) -> tuple[Expectation, ...]:
+        """Its expectations in the order in which a record is judged: those that stop the run first.
+
+        A record has the reason of the first that it does not meet, and a reason of another rule would stop nothing.
+        """
+        return tuple(sorted(self.expectations, key=lambda expectation: expectation.otherwise != "fail"))
+
+    @property
     def registered_parts(self) -> tuple[str, ...]:
         """Which of "key" and "value" nobody can read without the schemas of their writers, which a registry has."""
         formats = (("key", self.key_format), ("value", self.value_format))

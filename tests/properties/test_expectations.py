@@ -16,6 +16,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App
+from lakehouse.plan.expectation import OTHERWISE
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 
@@ -70,7 +71,7 @@ def test_spark_quarantines_what_the_model_does(spark: SparkSession, tmp_path: Pa
     dice = Random(seed)
     events = lh.stream("events", key="id string", schema=SCHEMA)
     for number, condition in enumerate(dice.sample(CONDITIONS, 6)):
-        events = events.expect(f"rule_{number}", condition)
+        events = events.expect(f"rule_{number}", condition, otherwise=dice.choice(OTHERWISE))
     app = lh.app(events.latest("newest"), events.group_by("ok").agg(n=lh.count()).table("counts"))
     records = random_records(dice, 150)
     expected = model.run(app, records, decode_record)

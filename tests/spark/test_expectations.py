@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,37 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
 
 
 @pytest.mark.rotated
+def test_what_a_backfill_found_under_a_rule_that_stops_does_not_stop_the_runs_after_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.silver.query import Silver
+
+    layout, records = Layout(str(tmp_path / "lake")), history()
+    before, after = application(ORDERS), application(ORDERS.expect("positive", "amount > 0", otherwise="fail"))
+    # The backfill is decided at tick 3.
+    early, late = records[:5], [replace(record, tick=4) for record in records[5:]]
+    write_bronze(open_lake(spark, layout), before, early)
+    with Silver(open_lake(spark, layout), before, lambda tick, count: None) as silver:
+        silver.catch_up()
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    (totals,) = after.tables
+    lake.backfill(after, totals, reason="only positive amounts")
+    with Silver(open_lake(spark, layout), after, lambda tick, count: None) as silver:
+        silver.catch_up()
+    rows = rows_of(totals, lake.read(totals).toArrow().to_pylist(maps_as_pydicts="strict"))
+    assert rows == model.run(before, [early[0], early[2], early[3]], decode_record).tables["totals"]
+    write_bronze(open_lake(spark, layout), after, late)
+    with (
+        pytest.raises(ExpectationFailed, match=r"record orders/0/6 stops .* found -1\."),
+        Silver(open_lake(spark, layout), after, lambda tick, count: None) as silver,
+    ):
+        silver.catch_up()
+
+
+@pytest.mark.rotated
 def test_a_record_stops_the_run_until_it_is_fixed(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.record.quarantine import Choice
@@ -97,7 +129,9 @@ def test_a_record_stops_the_run_until_it_is_fixed(spark: SparkSession, tmp_path:
     from lakehouse.spark.silver.query import Silver
 
     layout, records = Layout(str(tmp_path / "lake")), history()
-    stopping = ORDERS.expect("known", "amount is not null").expect("positive", "amount > 0", otherwise="fail")
+    # A record that also breaks a rule which was declared before, and stops nothing, stops the run.
+    milder = ORDERS.expect("known", "amount is not null").expect("near", "amount > -2")
+    stopping = milder.expect("positive", "amount > 0 OR amount is null", otherwise="fail")
     app = application(stopping)
     write_bronze(open_lake(spark, layout), app, records)
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))

@@ -34,6 +34,7 @@ class QuarantineReader(Protocol):
     """The writer of a table, as the quarantines of its streams see it."""
 
     table: Table
+    applied: int  # the last tick that the table has taken in
 
     @property
     def looked_through(self) -> int:
@@ -107,12 +108,14 @@ class Quarantine:
 
     def _check_expectations(self, source: Source, to_tick: int) -> None:
         layout = self._lake.layout
+        # What all tables have taken in, such as by a backfill under a new rule, has passed.
+        passed_tick = min((reader.applied for reader in self._readers_of(source)), default=NO_TICK)
         bad_records = [
             bad_record
             for item in source.expectations
             if item.otherwise == "fail"
             for bad_record in read_quarantined(layout, source.name, Choice(reason=item.reason_start, open=True))
-            if bad_record.record.tick <= to_tick and bad_record.reason.startswith(item.reason_start)
+            if passed_tick < bad_record.record.tick <= to_tick and bad_record.reason.startswith(item.reason_start)
         ]
         if bad_records:
             first = min(bad_records, key=lambda bad_record: bad_record.record.position)

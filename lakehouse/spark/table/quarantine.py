@@ -59,7 +59,7 @@ def _unmet_columns(source: Source) -> list[Column]:
     """Return the number of the first expectation that a decoded record does not meet, and the values that it reads."""
     if not source.expectations:
         return []
-    numbers = [F.when(is_unmet(item), F.lit(number)) for number, item in enumerate(source.expectations)]
+    numbers = [F.when(is_unmet(item), F.lit(number)) for number, item in enumerate(source.judged_expectations)]
     return [F.coalesce(*numbers).alias("unmet"), F.struct(*_shown_columns(source), F.lit(0)).alias("found")]
 
 
@@ -69,7 +69,7 @@ def _shown_columns(source: Source) -> list[str]:
 
 def _unmet_reason(source: Source) -> Callable[..., Column]:
     """Return the column function that says which expectation a record does not meet, of `_unmet_columns`."""
-    names, expectations = _shown_columns(source), source.expectations
+    names, expectations = _shown_columns(source), source.judged_expectations
 
     def reasons(numbers: pa.Array, found: pa.Array) -> pa.Array:
         rows = zip(numbers.to_pylist(), *(found.field(index).to_pylist() for index in range(len(names))), strict=True)
