@@ -19,7 +19,7 @@ DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
 def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, decode: DecodeKey) -> str:
     """Return a hint that begins with ";", or "" if no other format reads the key. decode: decodes a key in a format."""
     kind = parse_format(format).kind
-    own_names = {name for name in KEY_FORMATS if kind in (name, traits_of(name).any_case, traits_of(name).bare)}
+    own_names = {name for name in KEY_FORMATS if kind in _kinds_of(name)}
     rows_by_format: dict[str, dict[str, Any]] = {}
     for other_format in _candidate_formats(columns, data):
         if other_format in own_names:
@@ -34,6 +34,12 @@ def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, de
         f"; as {' or '.join(rows_by_format)} (key_format) it is "
         f"{clip_text(', '.join(map(write_json, first_row.values())))}"
     )
+
+
+def _kinds_of(name: str) -> set[str]:
+    """Return the kinds in which a declared format is read: in Python and in SQL, compared with schemas or not."""
+    kinds = {name, traits_of(name).any_case, traits_of(name).bare}
+    return kinds | {traits_of(kind).validated for kind in kinds}
 
 
 def _candidate_formats(columns: tuple[Column, ...], data: bytes) -> list[str]:

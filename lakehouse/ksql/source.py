@@ -35,7 +35,7 @@ from lakehouse.plan.expectation import Expectation, Otherwise
 from lakehouse.plan.expression.expression import name_text, parse_expression
 from lakehouse.plan.expression.schema import Column, fields_of, parse_schema
 from lakehouse.plan.names.field import is_escaped
-from lakehouse.plan.names.format_traits import ABSENT
+from lakehouse.plan.names.format_traits import ABSENT, traits_of
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
@@ -256,15 +256,15 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
             max_ahead=None,
         )
     assert isinstance(declared_stream.source, Source)
-    source = replace(
-        declared_stream.source,
-        key_format=_format_name(declared_stream.source.key_format, len(columns.key) == 1, properties.key_delimiter)
-        if columns.key
-        else ABSENT,
-        value_format=_format_name(
-            declared_stream.source.value_format, not properties.is_wrapped, properties.value_delimiter
-        ),
+    key_format, value_format = (
+        _format_name(name, is_bare, delimiter, validates=properties.validates)
+        for name, is_bare, delimiter in (
+            (declared_stream.source.key_format, len(columns.key) == 1, properties.key_delimiter),
+            (declared_stream.source.value_format, not properties.is_wrapped, properties.value_delimiter),
+        )
     )
+    key_format = key_format if columns.key else ABSENT
+    source = replace(declared_stream.source, key_format=key_format, value_format=value_format)
     if not is_change:
         subject = f"stream {statement.name!r}: TIMESTAMP"
         event_time = None if time_text is None else parse_expression(time_text, declared_stream.columns, subject)
@@ -378,10 +378,11 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
     )
 
 
-def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
+def _format_name(name: str, is_bare: bool, delimiter: str, *, validates: bool) -> str:
     """Return the name of a format as SQL reads it. is_bare: a single value in JSON has no object, as a single key."""
     format = parse_format(name)
     kind = (format.traits.bare if is_bare else "") or format.traits.any_case or format.kind
+    kind = (traits_of(kind).validated if validates else "") or kind
     return str(replace(format, kind=kind, separator=delimiter if format.traits.has_separator else ""))
 
 

@@ -10,6 +10,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.property import (
     column_property,
     delimiter_property,
+    flag_property,
     format_position,
     format_property,
     number_property,
@@ -34,7 +35,7 @@ OF_BOTH = (
     "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
 )  # fmt: skip
 OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT", "TRUNCATES")
-OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", *OF_CHANGE_LOG)
+OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
 
 
@@ -44,10 +45,10 @@ class WithClause:
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
-    max_ahead: see `lakehouse.plan.build.stream`. record_names: the full names of the records that are written as keys
-    and as values, in a format with a registry; empty for the usual one. of_change_log: the properties that only a
-    database's change log has, as they are written. schema_ids: of the schemas that have the columns of the key and of
-    the value; None for the topic's pinned ones.
+    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. record_names: the full names of the
+    records that are written as keys and as values, in a format with a registry; empty for the usual one. of_change_log:
+    the properties that only a database's change log has, as they are written. schema_ids: of the schemas that have the
+    columns of the key and of the value; None for the topic's pinned ones.
     """
 
     topic: str
@@ -63,6 +64,7 @@ class WithClause:
     value_delimiter: str = ","
     window: int | None = None
     max_ahead: str | None = None
+    validates: bool = False
     record_names: tuple[str, str] = ("", "")
     of_change_log: Properties = field(default_factory=dict)
     schema_ids: tuple[int | None, int | None] = (None, None)
@@ -130,11 +132,21 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
             "Name a column: TIMESTAMP='AT'",
             properties["MAX_AHEAD"].position,
         )
-    return _with_wrap_setting(
-        replace(with_clause, window=window_size_property(properties), max_ahead=max_ahead, of_change_log=of_change_log),
-        properties,
-        settings,
+    validates = flag_property(properties, "VALIDATE")
+    if validates and not any(traits_of_sql(format).validated for format in (value_format, key_format)):
+        raise SqlError(
+            f"VALIDATE compares JSON with the schema of its writer, and the values are in {value_format}",
+            properties["VALIDATE"].position,
+            expected="VALUE_FORMAT='JSON_SR'",
+        )
+    source_clause = replace(
+        with_clause,
+        window=window_size_property(properties),
+        max_ahead=max_ahead,
+        validates=validates,
+        of_change_log=of_change_log,
     )
+    return _with_wrap_setting(source_clause, properties, settings)
 
 
 def query_properties(

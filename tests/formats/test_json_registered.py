@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,7 +15,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
-from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting, written_schemas
+from lakehouse.formats.decode import decode_columns, decode_key, decode_record, reason_not_fitting, written_schemas
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.json_schema import title_of
 from lakehouse.formats.values.json_validation import check_json
@@ -26,11 +27,13 @@ from lakehouse.formats.written_form import (
     encode_written_value,
 )
 from lakehouse.ksql.script import application
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.expression.schema import Column, parse_schema
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.repair.fixes import bytes_of_text
 from lakehouse.run.schemas.written_schemas import schema_to_write
+from lakehouse.semantics.record import Record
 from lakehouse.testing import Replay
 
 COLUMNS = parse_schema(
@@ -325,3 +328,45 @@ def test_a_validated_stream_is_declared_typed_and_tested() -> None:
     replay = Replay(app)
     replay.send("clicks", key=1, value={"user": "ann"})
     assert replay.run().rows("last_click") == [{"id": 1, "user": "ann"}]
+
+
+def test_a_stream_in_sql_is_validated_and_keeps_its_names_in_any_case() -> None:
+    statement = (
+        "CREATE STREAM clicks (id BIGINT KEY, `user` VARCHAR, COST INT) WITH (KAFKA_TOPIC='clicks', FORMAT='JSON_SR', "
+        "VALIDATE=true); CREATE TABLE costs AS SELECT id, SUM(cost) AS cost FROM clicks GROUP BY id;"
+    )
+    (source,) = application(statement).sources
+    assert source.registered_parts == ("key", "value")
+    writers = WriterSchemas({**WRITERS, 6: WriterSchema("JSON", '{"maximum": 5}')})
+    parts = [
+        (b"4", b'{"user": "a", "cost": 5}'), (b"4", b'{"user": "a", "cost": 101}'), (b"4", b'{"cost": 5}'),
+        (b"7", b'{"user": "a"}'),
+    ]  # fmt: skip
+    records = [
+        Record("clicks", "t", 0, n, 1, with_prefix(6, key), with_prefix(7, value), 1, 1)
+        for n, (key, value) in enumerate(parts)
+    ]
+    outcomes = [decode_record(source, record, lambda *_: writers) for record in records]
+    assert isinstance(outcomes[0], Decoded)
+    reasons = [bad.reason for bad in outcomes if isinstance(bad, BadRecord)]
+    assert [reason.partition(": expected")[0] for reason in reasons] == [
+        "value: schema 7: /cost", "value: schema 7: the whole", "key: schema 6: the whole",
+    ]  # fmt: skip
+    assert "key_format" not in reasons[2]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', VALIDATE=true);",
+         "VALIDATE compares JSON with the schema of its writer, and the values are in JSON"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON_SR', VALIDATE='yes');",
+         "VALIDATE is true or false"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON_SR'); "
+         "CREATE STREAM t WITH (VALIDATE=true) AS SELECT a FROM s;",
+         "VALIDATE"),
+    ],
+)  # fmt: skip
+def test_validation_in_sql_is_refused_where_nothing_can_be_compared(statement: str, error: str) -> None:
+    with pytest.raises(SqlError, match=re.escape(error)):
+        application(statement)

@@ -76,8 +76,9 @@ SCHEMAS = WriterSchemas(
 )
 
 
+@pytest.mark.parametrize("formats", [("valid", "valid"), ("any_case_valid", "bare_valid")], ids=["Python", "SQL"])
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
-def test_spark_compares_with_schemas_as_the_rule_does(spark: SparkSession, seed: int) -> None:
+def test_spark_compares_with_schemas_as_the_rule_does(spark: SparkSession, seed: int, formats: tuple[str, str]) -> None:
     from lakehouse.spark.bronze import bronze
     from lakehouse.spark.changelog import published
     from lakehouse.spark.stream.decoded import decode_records
@@ -86,7 +87,12 @@ def test_spark_compares_with_schemas_as_the_rule_does(spark: SparkSession, seed:
     source = lh.stream(
         "docs", key="id bigint", key_format="json_sr", schema="v int", format="json_sr", validate=True
     ).source
-    texts = [b'{"v":1}', b'{"v":501}', b'{"v":1.0}', b"null", b'{"v":NaN}', b"{}", b"7", b"{", b'{"v":1,"v":900}', b""]
+    value_format, key_format = (f"json_sr_{name}" for name in formats)
+    source = replace(source, value_format=value_format, key_format=key_format)
+    texts = [
+        b'{"v":1}', b'{"v":501}', b'{"V":"7"}', b"4", b'{"v":1.0}', b"null", b'{"v":NaN}', b"{}", b"7", b"{",
+        b'{"v":1,"v":900}', b"",
+    ]  # fmt: skip
     # Half of them have an id whose schema lets something pass, so that enough records fit.
     parts = [draw.choice(draw.choice((PREFIXES, PREFIXES[:2]))) + draw.choice(texts) for _ in range(800)]
     keys, values = [None, *parts[:399]], [*parts[400:799], None]

@@ -16,6 +16,8 @@ from lakehouse.formats.codec.json_registered import (
     JsonRegisteredAnyCaseCodec,
     JsonRegisteredBareCodec,
     JsonRegisteredCodec,
+    JsonValidatedAnyCaseCodec,
+    JsonValidatedBareCodec,
     JsonValidatedCodec,
 )
 from lakehouse.formats.codec.primitive import PrimitiveCodec
@@ -61,6 +63,8 @@ CODECS: dict[str, type[Codec]] = {
     "json_sr_valid": JsonValidatedCodec,
     "json_sr_any_case": JsonRegisteredAnyCaseCodec,
     "json_sr_bare": JsonRegisteredBareCodec,
+    "json_sr_any_case_valid": JsonValidatedAnyCaseCodec,
+    "json_sr_bare_valid": JsonValidatedBareCodec,
     "connect_json": ConnectJsonCodec,
     "protobuf": ProtobufCodec,
     "protobuf_any_case": ProtobufCodec,

@@ -1,7 +1,7 @@
 """JSON behind a registry's prefix as a format: "json_sr", or "json_sr?id=7" where it is written under a schema's id.
 
 The bytes after the prefix are read like JSON without a registry. That needs no schema, so the registry is not asked;
-only "json_sr_valid" compares each value with the schema of its writer.
+only "json_sr_valid" and its forms in SQL compare each value with the schema of its writer.
 """
 
 from __future__ import annotations
@@ -129,6 +129,20 @@ class JsonValidatedCodec(JsonRegisteredCodec):
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
         return schema_problem(schema)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValidatedAnyCaseCodec(JsonValidatedCodec):
+    """The same as SQL reads it: names in any case, numbers in quotes."""
+
+    _plain_class: ClassVar[type[JsonCodec]] = JsonAnyCaseCodec
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValidatedBareCodec(JsonValidatedCodec):
+    """The only column's value, as SQL reads it."""
+
+    _plain_class: ClassVar[type[JsonCodec]] = JsonBareCodec
 
 
 _EVERYTHING_FITS = WriterSchemas({DECLARED_ID: WriterSchema(JSON_KIND, "true")})

@@ -144,11 +144,19 @@ TRAITS = {
         ),
         FormatTraits(
             "json_sr_any_case", is_json=True, has_field_names=True, has_options=True, is_registered=True,
-            behind_prefix="json_any_case",
+            behind_prefix="json_any_case", validated="json_sr_any_case_valid",
+        ),
+        FormatTraits(
+            "json_sr_any_case_valid", is_json=True, has_field_names=True, has_options=True, is_registered=True,
+            reads_by_schema=True, behind_prefix="json_any_case",
         ),
         FormatTraits(
             "json_sr_bare", is_json=True, has_field_names=True, is_single=True, has_options=True, is_registered=True,
-            behind_prefix="json_bare",
+            behind_prefix="json_bare", validated="json_sr_bare_valid",
+        ),
+        FormatTraits(
+            "json_sr_bare_valid", is_json=True, has_field_names=True, is_single=True, has_options=True,
+            is_registered=True, reads_by_schema=True, behind_prefix="json_bare",
         ),
         FormatTraits(
             "connect_json", is_declared=True, is_json=True, has_field_names=True, has_moments=True, written_as=JSON

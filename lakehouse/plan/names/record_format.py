@@ -12,7 +12,7 @@
 | avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it how to write it            |
 | json_sr, "json_sr?id=7" | JSON behind the id of its writer's JSON Schema; after it how to write it                  |
 | json_sr_any_case, _bare | the same, as json_any_case and json_bare                                                  |
-| json_sr_valid           | the same, and what does not fit its writer's schema is no record                          |
+| json_sr_valid, ..._valid | the same three, and what does not fit its writer's schema is no record                   |
 | avro_any_case           | the same, as SQL reads it: names in any case                                              |
 | avro_bare               | one value without a record, as SQL has it                                                 |
 | protobuf, "protobuf?..." | a message of Protobuf, with the id of its writer's schema; after it how to write it      |

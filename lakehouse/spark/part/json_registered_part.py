@@ -86,5 +86,10 @@ class ValidatedJsonPart(ValidatedPart, PrefixedJsonPart):
 
 
 @dataclass(frozen=True)
+class ValidatedJsonAnyCasePart(ValidatedPart, PrefixedJsonAnyCasePart):
+    """A JSON object behind a prefix, as SQL reads it, that fits its writer's schema."""
+
+
+@dataclass(frozen=True)
 class ValidatedJsonKeyPart(ValidatedPart, PrefixedJsonKeyPart):
     """A key of one column behind a prefix that fits its writer's schema."""

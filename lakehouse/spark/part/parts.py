@@ -26,6 +26,7 @@ from lakehouse.spark.part.json_registered_part import (
     PrefixedJsonAnyCasePart,
     PrefixedJsonKeyPart,
     PrefixedJsonPart,
+    ValidatedJsonAnyCasePart,
     ValidatedJsonKeyPart,
     ValidatedJsonPart,
 )
@@ -134,6 +135,7 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "protobuf_nosr": (PlainProtobufPart,),
     "protobuf_nosr_any_case": (PlainProtobufPart,),
     "json_sr_valid": (ValidatedJsonKeyPart, ValidatedJsonPart),
+    "json_sr_any_case_valid": (ValidatedJsonAnyCasePart,),
     "none": (AbsentPart,),
 }
 
