@@ -30,7 +30,7 @@ ROOMS = (
     "process", "kafka/embedded", "kafka", "registry",
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm/kept", "spark/jvm", "spark/jvm/tree", "spark/jvm/session", "spark/expression",
-    "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold", "spark/table",
+    "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold/forms", "spark/fold", "spark/table",
     "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/schemas", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run",
     "run/drill", "run/sql",
@@ -142,7 +142,7 @@ def test_only_spark_imports_pyspark() -> None:
 
 def test_only_folds_know_how_a_table_is_folded() -> None:
     """On Spark a fold is one class: other code that names its operator decides a second time how to fold."""
-    folds = {"Aggregate", "Latest", "LatestBy", "LatestSent"}
+    folds = {"Aggregate", "Latest", "LatestBy", "LatestSent", "RowHistory"}
     for path in (ROOT / "spark").rglob("*.py"):
         imported = [
             node

@@ -58,7 +58,8 @@ class Entry:
     is_wrapped: whether a single value in JSON has an object around it. delimiter: the delimiter in values that are
     delimited text; key_delimiter: the one in keys. limits: see `Visible`. time: Spark SQL for the time of its records,
     by TIMESTAMP of a query; empty if they keep their own time. over: the name of the entry that writes the topic which
-    this one reads, if there is one here. record_names: see `WithClause`.
+    this one reads, if there is one here. record_names: see `WithClause`. is_history: it is the history of its query's
+    rows, or of its topic's, and has no topic to write.
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Entry:
     time: str = ""
     over: str = ""
     record_names: tuple[str, str] = ("", "")
+    is_history: bool = False
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

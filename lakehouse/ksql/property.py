@@ -123,6 +123,16 @@ def wrap_property(properties: Properties, value_format: str) -> bool:
     return is_wrapped or not traits.wraps
 
 
+def history_property(properties: Properties) -> bool:
+    """Say whether a table is the history of its rows, by event time. Raises SqlError."""
+    word = text_property(properties, "HISTORY")
+    if word is None:
+        return False
+    if word.lower() != "event":
+        raise SqlError("HISTORY takes 'event': by event time", properties["HISTORY"].position, found=repr(word))
+    return True
+
+
 def flag_property(properties: Properties, name: str) -> bool:
     """Return whether a property is true; false if it is not given. Raises SqlError."""
     value = properties.get(name)

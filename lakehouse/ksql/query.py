@@ -24,11 +24,12 @@ from lakehouse.ksql.group_by import compile_group_by
 from lakehouse.ksql.items import NamedItem, Side, aggregates_in, check_places, named_items, table_functions_in
 from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
+from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import escaped_name
-from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.operator import VALID_FROM, VALID_TO, WINDOW_COLUMNS, Latest
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -39,13 +40,14 @@ Find = Callable[[str, int], Entry]
 class QueryTarget:
     """The expected result of a query: its name, and whether it is a STREAM or a TABLE.
 
-    limits: how many values an aggregate keeps, by its name.
+    limits: how many values an aggregate keeps, by its name. is_history: the result is the history of the query's table.
     """
 
     kind: str
     name: str
     position: int
     limits: Mapping[str, int] = field(default_factory=dict)
+    is_history: bool = False
 
 
 def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
@@ -65,19 +67,48 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
             target.position,
         )
     _check_clauses(query, from_clause)
-    stream = from_clause.node.rows if isinstance(from_clause.node, Table) else from_clause.node
+    stream = _records_of(from_clause.node, query, target)
     if query.where is not None:
         stream = stream.filter(from_clause.scope.predicate(query.where, "WHERE"))
     sides = [side.with_key_last() for side in from_clause.sides] if query.partition_by else from_clause.sides
     item_list = named_items(_items_with_keys(query), sides, from_clause.scope, rowkey=from_clause.rowkey)
     stream, scope = explode_items(stream, item_list, from_clause.scope)
     if query.group_by:
-        return compile_group_by(stream, replace(scope, limits=target.limits), item_list, query, target.name)
+        grouped = compile_group_by(stream, replace(scope, limits=target.limits), item_list, query, target.name)
+        return history_of(grouped, target.name) if target.is_history else grouped
     selected = _compile_select(stream, scope, item_list, query, from_clause)
     if not from_clause.is_table:
         return selected
     assert isinstance(selected.node, Stream)
-    return replace(selected, node=selected.node.latest(target.name))
+    latest = replace(selected, node=selected.node.latest(target.name))
+    return history_of(latest, target.name) if target.is_history else latest
+
+
+def history_of(relational: Relational, name: str) -> Relational:
+    """Return the history of a table, under the same name or another one. Raises PlanError."""
+    assert isinstance(relational.node, Table)
+    key_columns = [column for column in relational.columns if column.is_key]
+    times = (SqlColumn(VALID_FROM, k.TIMESTAMP, is_key=True), SqlColumn(VALID_TO, k.TIMESTAMP))
+    value_columns = [column for column in relational.columns if not column.is_key]
+    return Relational(relational.node.history(name), (*key_columns, *times, *value_columns))
+
+
+def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stream:
+    """Return the records that a query reads: of a table its rows, change by change.
+
+    The history of a topic's table goes back to the topic's records, since the event times of rows are not kept.
+    """
+    if isinstance(node, Stream):
+        return node
+    if not target.is_history:
+        return node.rows
+    if query.where is not None or query.joins or query.group_by or type(node.fold) is not Latest or node.behind:
+        raise SqlError(
+            f"HISTORY is kept of a topic's table, without WHERE, JOIN and GROUP BY, or of the groups of a stream; "
+            f"{query.relation.name} is a table",
+            query.relation.position,
+        )
+    return node.stream
 
 
 def compile_from(query: Query, find: Find, name: str) -> Joined:

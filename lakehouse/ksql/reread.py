@@ -44,6 +44,12 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
             "no headers. Leave TIMESTAMP and HEADERS out",
             0,
         )
+    if entry.is_history:
+        raise SqlError(
+            f"{writer.name} of this application writes topic {entry.topic}, from rows whose event times are not kept. "
+            "Give HISTORY to a query with GROUP BY, or to a table over a topic that others write",
+            0,
+        )
     if isinstance(source, Source) and source.expectations:
         raise SqlError(
             f"{writer.name} of this application writes topic {entry.topic}: what it writes is not judged again. Leave "

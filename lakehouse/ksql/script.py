@@ -33,7 +33,7 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
-from lakehouse.ksql.with_clause import insert_id, query_id, query_properties, read_aggregate_limits
+from lakehouse.ksql.with_clause import insert_id, is_history_query, query_id, query_properties, read_aggregate_limits
 from lakehouse.plan.app import App, app
 from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
@@ -130,7 +130,8 @@ class Script:
             entry = self.find(name, 0)
             node = entry.relation.node
             if isinstance(node, Table):
-                app_parts.append(sink_of(changes_of(node, entry), entry) if entry.query else node)
+                is_written = entry.query is not None and not node.is_history
+                app_parts.append(sink_of(changes_of(node, entry), entry) if is_written else node)
             elif queries_of(entry):
                 written_relation = (
                     self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.relation
@@ -173,7 +174,7 @@ class Script:
 
     def _written_relation(self, entry: Entry) -> Relational:
         """Return the union of the records that all queries of a stream or a table write."""
-        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits)
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.is_history)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
             query_result
@@ -232,6 +233,8 @@ class Script:
         if statement.name in self.catalog.names_read_by(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.position)
         first_source = self.catalog.get(query.relation.name, query.relation.position)
+        if is_history_query(statement):
+            return self._compile_history(statement, text)
         properties = query_properties(
             statement, first_source.formats, (first_source.delimiter, first_source.key_delimiter), self.settings
         )
@@ -264,6 +267,16 @@ class Script:
         )
         check_names(entry, statement.position)
         return entry
+
+    def _compile_history(self, statement: s.CreateAs, text: str) -> Entry:
+        limits = read_aggregate_limits(self.settings)
+        query_target = QueryTarget(statement.kind, statement.name, statement.position, limits, is_history=True)
+        query_result = compile_query(statement.query, self.find, query_target)
+        query_name = self.catalog.next_query_name(f"CTAS_{statement.name}", "")
+        return Entry(
+            statement.kind, statement.name, "", ("NONE", "NONE"), query_result, text, statement.query,
+            query_name=query_name, limits=limits, is_history=True,
+        )  # fmt: skip
 
     def _insert(self, statement: s.InsertSelect) -> None:
         target = self.catalog.get(statement.target, statement.position)

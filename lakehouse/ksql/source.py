@@ -26,6 +26,7 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
 from lakehouse.ksql.property import traits_of_sql
+from lakehouse.ksql.query import history_of
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
@@ -72,18 +73,19 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
     try:
         declared_stream = _declared_stream(statement, columns, properties, folder)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
+        relation = Relational(node, _sql_columns(statement, columns))
+        if properties.is_history:
+            relation = history_of(relation, statement.name)
     except SqlError:
         raise
     except PlanError as error:
         raise SqlError(str(error), statement.position) from None
-    sql_columns = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
-    sql_columns += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
     return Entry(
         statement.kind,
         statement.name,
         properties.topic,
         (properties.key_format, properties.value_format),
-        Relational(node, tuple(sql_columns)),
+        relation,
         text,
         partitions=properties.partitions,
         is_source=statement.is_source,
@@ -91,6 +93,15 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         delimiter=properties.value_delimiter,
         key_delimiter=properties.key_delimiter,
         record_names=properties.record_names,
+        is_history=properties.is_history,
+    )
+
+
+def _sql_columns(statement: CreateSource, columns: _Columns) -> tuple[SqlColumn, ...]:
+    value_elements = [e for e in statement.elements if e in (*columns.value, *columns.headers)]
+    return (
+        *(SqlColumn(e.name, e.kind, is_key=True) for e in columns.key),
+        *(SqlColumn(e.name, e.kind) for e in value_elements),
     )
 
 

@@ -13,6 +13,7 @@ from lakehouse.ksql.property import (
     flag_property,
     format_position,
     format_property,
+    history_property,
     number_property,
     record_name_property,
     schema_id_property,
@@ -35,8 +36,9 @@ OF_BOTH = (
     "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
 )  # fmt: skip
 OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT", "TRUNCATES")
-OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", *OF_CHANGE_LOG)
+OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", "HISTORY", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
+OF_HISTORY = ("HISTORY",)  # of a query: a history has no topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class WithClause:
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
-    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. record_names: the full names of the
+    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. is_history: the table
+    is the history of its rows. record_names: the full names of the
     records that are written as keys and as values, in a format with a registry; empty for the usual one. of_change_log:
     the properties that only a database's change log has, as they are written. schema_ids: of the schemas that have the
     columns of the key and of the value; None for the topic's pinned ones.
@@ -65,6 +68,7 @@ class WithClause:
     window: int | None = None
     max_ahead: str | None = None
     validates: bool = False
+    is_history: bool = False
     record_names: tuple[str, str] = ("", "")
     of_change_log: Properties = field(default_factory=dict)
     schema_ids: tuple[int | None, int | None] = (None, None)
@@ -132,6 +136,9 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
             "Name a column: TIMESTAMP='AT'",
             properties["MAX_AHEAD"].position,
         )
+    is_history = history_property(properties)
+    if is_history and statement.kind != "TABLE":
+        raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", properties["HISTORY"].position)
     validates = flag_property(properties, "VALIDATE")
     if validates and not any(traits_of_sql(format).validated for format in (value_format, key_format)):
         raise SqlError(
@@ -144,6 +151,7 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
         window=window_size_property(properties),
         max_ahead=max_ahead,
         validates=validates,
+        is_history=is_history,
         of_change_log=of_change_log,
     )
     return _with_wrap_setting(source_clause, properties, settings)
@@ -194,6 +202,20 @@ def query_properties(
         source_delimiters,
     )
     return _with_wrap_setting(with_clause, properties, settings)
+
+
+def is_history_query(statement: CreateAs) -> bool:
+    """Say whether a query's table is the history of its rows. Raises SqlError, also for what a topic would have."""
+    if not history_property(statement.properties):
+        return False
+    position = statement.properties["HISTORY"].position
+    if statement.kind != "TABLE":
+        raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", position)
+    if other_names := [name for name in statement.properties if name not in OF_HISTORY]:
+        raise SqlError(
+            f"a history is kept in the lake, and not in a topic. Leave out {', '.join(other_names)}", position
+        )
+    return True
 
 
 def _with_clause(

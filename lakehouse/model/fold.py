@@ -12,10 +12,11 @@ from typing import Any
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, key_of, stream_change, to_sortable
 from lakehouse.plan.aggregation import rule_for_model
-from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent
+from lakehouse.plan.operator import VALID_TO, Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent, RowHistory
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells
+from lakehouse.semantics.operators.row_history import HistoryPoint, LatestHistory
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.time.clock import Clock
@@ -106,11 +107,7 @@ def _fold_latest_by(fold: LatestBy, fold_input: FoldInput, result: TableResult) 
         if change.key is None:
             result.null_keys += 1
             continue
-        order = evaluate(fold.order, event.values)
-        if isinstance(order, datetime):
-            order = to_microseconds(order)
-        elif fold.is_time:
-            order = (event.timestamp if order is None else order) * 1000
+        order = _order_of(fold, event)
         if order is not None and fold.remembers is not None:
             # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
             times_by_position, order_ms = fold_input.judged, order // 1000
@@ -127,6 +124,16 @@ def _fold_latest_by(fold: LatestBy, fold_input: FoldInput, result: TableResult) 
         elif fold_input.counts(event) and (change.key not in orders_by_key or orders_by_key[change.key] <= order):
             orders_by_key[change.key] = order
             yield change
+
+
+def _order_of(fold: LatestBy, event: Event) -> Any:
+    """Return a record's place in the order: microseconds for a time, else the number; None if it has none."""
+    order = evaluate(fold.order, event.values)
+    if isinstance(order, datetime):
+        return to_microseconds(order)
+    if fold.is_time:
+        return (event.timestamp if order is None else order) * 1000
+    return order
 
 
 @fold_events.register
@@ -146,6 +153,37 @@ def _advance_clock(clock: Clock, event: Event, event_ms: int, lag: int | None) -
     return judging_ms if lag is None else max(judging_ms, clock.watermark - lag)
 
 
+@fold_events.register
+def _fold_history(fold: RowHistory, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    if isinstance(fold.of, Aggregate):
+        yield from _HistoryOfGroups(fold.of, fold_input, result).changes()
+        return
+    histories: dict[Key, LatestHistory[Row]] = {}
+    for event in fold_input.events:
+        change = stream_change(fold_input.table.stream, event)
+        if change.key is None:
+            result.null_keys += 1
+            continue
+        order = _order_of(fold.of, event) if isinstance(fold.of, LatestBy) else 0
+        if order is None:
+            result.late.append(Late(event.record.identity, event.position, None))
+        elif fold_input.counts(event):
+            history = histories.setdefault(change.key, LatestHistory())
+            new_point = HistoryPoint(event.timestamp, (order, event.position), change.value)
+            removed_points, new_points = history.put(new_point)
+            for point in removed_points:
+                yield _change_of_history(change.key, point.time, None, None, event.position)
+            for point in new_points:
+                yield _change_of_history(change.key, point.time, history.end_of(point), point.row, event.position)
+
+
+def _change_of_history(group: Key, begin_ms: int, end_ms: int | None, row: Row | None, position: Position) -> Change:
+    """Return the change of a row of a history. end_ms: when it ceases to hold; None for still. row: None for no row."""
+    end_time = None if end_ms is None else to_datetime(end_ms)
+    value = None if row is None else {VALID_TO: end_time, **row}
+    return Change((*group, to_datetime(begin_ms)), value, begin_ms, position)
+
+
 @singledispatch
 def reached_key(fold: Fold, table: Table, event: Event) -> Key | None:
     """Return the key that a record changes, without the window; None for a record that takes no part."""
@@ -155,6 +193,11 @@ def reached_key(fold: Fold, table: Table, event: Event) -> Key | None:
 @reached_key.register
 def _reached_key_of_row(fold: Latest, table: Table, event: Event) -> Key | None:
     return None if event.null_key else key_of(table.key, event.values)
+
+
+@reached_key.register
+def _reached_key_of_history(fold: RowHistory, table: Table, event: Event) -> Key | None:
+    return reached_key(fold.of, replace(table, key=table.group), event)
 
 
 @reached_key.register
@@ -220,7 +263,10 @@ class _AggregateGroups:
         if self._final is not None:
             yield from self._close_windows(position, watermark_before)
             return
-        for step in cell_steps:
+        yield from self._changes_of_steps(group, cell_steps, position)
+
+    def _changes_of_steps(self, group: Key, steps: list[CellChange], position: Position) -> Iterable[Change]:
+        for step in steps:
             yield self._change_of_cell(group, step.span, step.cell, step.time, position)
 
     def _group_key(self, event: Event | None) -> Key | None:
@@ -252,15 +298,15 @@ class _AggregateGroups:
     def _change_of_cell(
         self, group: Key, span: Span | None, cell: Cell | None, change_ms: int, position: Position
     ) -> Change:
-        column_names = [item.name for item in self._fold.aggregations]
-        row = None
-        if cell is not None:
-            results = [
-                rule.result(accumulator) for rule, accumulator in zip(self._rules, cell.accumulators, strict=True)
-            ]
-            row = dict(zip(column_names, results, strict=True))
         window_bounds = () if span is None else (to_datetime(span.start), to_datetime(span.end))
-        return Change((*group, *window_bounds), row, change_ms, position)
+        return Change((*group, *window_bounds), self._row_of_cell(cell), change_ms, position)
+
+    def _row_of_cell(self, cell: Cell | None) -> Row | None:
+        if cell is None:
+            return None
+        column_names = [item.name for item in self._fold.aggregations]
+        results = [rule.result(accumulator) for rule, accumulator in zip(self._rules, cell.accumulators, strict=True)]
+        return dict(zip(column_names, results, strict=True))
 
     def _drop_expired(self) -> None:
         """Drop rows past their retention at the end, without a change: they expire like a store's segments."""
@@ -269,3 +315,13 @@ class _AggregateGroups:
             oldest_kept_ms = watermark - self._expire.after
             for key in [key for key in self._result.rows if to_milliseconds(key[-1]) < oldest_kept_ms]:
                 del self._result.rows[key]
+
+
+class _HistoryOfGroups(_AggregateGroups):
+    """The groups of a history: a record's changes are rows side by side, and the last one is the last of its group."""
+
+    def _changes_of_steps(self, group: Key, steps: list[CellChange], position: Position) -> Iterable[Change]:
+        for step, next_step in zip_longest(steps, steps[1:]):
+            assert step.span is not None
+            end_ms = None if next_step is None or next_step.span is None else next_step.span.start
+            yield _change_of_history(group, step.span.start, end_ms, self._row_of_cell(step.cell), position)

@@ -110,7 +110,8 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
         inputs.late.clear()  # the next joins are those of this table's own stream
         table_result = keyed_table.run_table(table, _events_with_clocks(table.stream, inputs), until)
         table_name = table.name
-        result.tables[table_name], result.changelogs[table_name] = table_result.rows, table_result.changes
+        result.tables[table_name] = table_result.rows
+        result.changelogs[table_name] = [] if table.is_history else table_result.changes
         table_late = [*table_result.late, *(item for late_records in inputs.late.values() for item in late_records)]
         result.late[table_name] = sorted(table_late, key=lambda item: (item.position, item.span or ()))
         result.null_keys[table_name] = table_result.null_keys

@@ -45,7 +45,7 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 # One digit less than the largest DECIMAL, so that the sum of two accumulators keeps its scale. Sums of decimals with
 # more than 18 digits could be larger: their accumulator has three of these.
 SUM_DIGITS = 37
-# Aggregates with a form in Spark SQL (`lakehouse.spark.fold.aggregates`); the others run `lakehouse.semantics`.
+# Aggregates with a form in Spark SQL (`lakehouse.spark.fold.forms.aggregates`); the others run `lakehouse.semantics`.
 SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
 
 

@@ -1,6 +1,7 @@
 """The operators of a table over its stream's records: a fold, and those after it. Frozen values.
 
     Latest (LatestSent), LatestBy, Aggregate   fold: a record and the row of its key become the key's next row
+    RowHistory                    fold: each row that such a fold had, from one event time until the next
     Final                         a window's row becomes visible once, when the window has closed
     Having                        a row is visible while it qualifies
     Expire                        rows of windows leave, by the watermark
@@ -32,11 +33,13 @@ from lakehouse.plan.expression.expression import (
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.windows import window_fingerprint
 from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
+from lakehouse.semantics.operators.row_history import AggregateHistory
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.operators.sliding import SlidingWindows
 from lakehouse.semantics.time.window import Hopping, Session, Window
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+VALID_FROM, VALID_TO = "valid_from", "valid_to"
 Tombstones = Literal["by order", "newest"]
 TOMBSTONES = ("by order", "newest")
 
@@ -49,9 +52,12 @@ class Operator:
     """
 
     __slots__ = ()
-    keeps_more = False
     looks_back = False
     leaves_out = False
+
+    @property
+    def keeps_more(self) -> bool:
+        return False
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -93,6 +99,11 @@ class Latest(Operator):
 
     @property
     def windows(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def own_key(self) -> tuple[str, ...]:
+        """The columns that the fold adds to the key of a group, at its end."""
         return ()
 
     @property
@@ -234,6 +245,10 @@ class Aggregate(Operator):
         return WINDOW_COLUMNS if self.window is not None else ()
 
     @property
+    def own_key(self) -> tuple[str, ...]:
+        return self.windows
+
+    @property
     def key(self) -> tuple[str, ...]:
         return (*(item.name for item in self.by), *self.windows)
 
@@ -266,6 +281,90 @@ class Aggregate(Operator):
             "aggregates": aggregate_parts,
             "window": window_fingerprint(self.window),
         }, {}
+
+
+@dataclass(frozen=True, slots=True)
+class RowHistory(Operator):
+    """Each row that a key had, from one event time until the next: see `lakehouse.semantics.operators.row_history`.
+
+    of: the fold that gives these rows.
+    """
+
+    of: Latest | Aggregate
+
+    @classmethod
+    def declared(cls, fold: Fold, subject: str) -> RowHistory:
+        """Return the history of a table's fold. Raises PlanError for a fold whose rows have none."""
+        match fold:
+            case RowHistory():
+                raise PlanError(f"{subject}: it is a history already.")
+            case LatestSent():
+                raise PlanError(
+                    f"{subject}: a record of its change log need not send all values, so a row is put together from "
+                    'several. Declare the change log with unsent="quarantine".'
+                )
+            case LatestBy() if fold.remembers is not None or fold.is_always_deleted:
+                option_name = "retention" if fold.remembers is not None else 'tombstones="newest"'
+                raise PlanError(f"{subject}: {option_name} counts from the records that came before. Leave it out.")
+            case Aggregate() if fold.window is not None:
+                raise PlanError(
+                    f"{subject}: its rows belong to windows of event time, which are a history already. Expected a "
+                    "table without a window."
+                )
+        return cls(fold)
+
+    @property
+    def keeps_more(self) -> bool:
+        return self.of.keeps_more
+
+    @property
+    def by(self) -> tuple[Named, ...]:
+        return self.of.by
+
+    @property
+    def aggregations(self) -> tuple[NamedAggregation, ...]:
+        return self.of.aggregations
+
+    @property
+    def window(self) -> None:
+        return None
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def own_key(self) -> tuple[str, ...]:
+        return (VALID_FROM,)
+
+    @property
+    def has_clock(self) -> bool:
+        return False
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.of.expressions
+
+    def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
+        """Return the columns of a row: the key of the group, when the row holds, and the row's values."""
+        group_names = key_names[:-1]
+        columns = self.of.columns(group_names, stream_columns)
+        times = (Column(VALID_FROM, "timestamp"), Column(VALID_TO, "timestamp"))
+        return (*columns[: len(group_names)], *times, *columns[len(group_names) :])
+
+    def rule(self, rules: Rules, *, final: bool) -> KeyOperator:
+        """Return the operator that applies a record to the rows of one group; rules: those of the aggregations."""
+        return AggregateHistory(rules)
+
+    def lines(self) -> list[str]:
+        return [*self.of.lines(), f"HISTORY by event time: each row from {VALID_FROM} until {VALID_TO}"]
+
+    def warnings(self) -> list[str]:
+        return self.of.warnings()
+
+    def fingerprint(self) -> tuple[Json, Json]:
+        row_part, beside_part = self.of.fingerprint()
+        return {**row_part, "history": "event"}, beside_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,5 +431,11 @@ class Suppress(Operator):
         return {}, {"suppress": True}
 
 
-Fold = Latest | LatestBy | Aggregate
+Fold = Latest | Aggregate | RowHistory
 IN_TEXT = (Having, Final, Expire, Suppress)  # in the order of SQL's clauses
+
+
+def refuse_history(fold: Fold, table_name: str, reason: str) -> None:
+    """Raise PlanError with a reason if a table's fold is a history."""
+    if isinstance(fold, RowHistory):
+        raise PlanError(f"table {table_name!r} is a history: {reason}.")

@@ -27,7 +27,7 @@ from lakehouse.plan.expression.schema import Column, joined_columns, without_dup
 from lakehouse.plan.names.debezium_options import COMMITTED_COLUMN, KEEP, UNSENT_COLUMN, parse_options
 from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.operator import Latest
+from lakehouse.plan.operator import Latest, refuse_history
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
@@ -323,6 +323,9 @@ class TableJoin(Node):
                 "broadcast: of other tables the changes do not tell how they were at an earlier event time. A change "
                 'log of a database needs unsent="quarantine".'
             )
+        refuse_history(
+            table.fold, table.name, f'{subject} needs one row a key. Join with the table itself, as_of="event time"'
+        )
         if table.windows:
             raise PlanError(
                 f"{subject}: its rows belong to windows, so a key has many. Expected a table without a window, "

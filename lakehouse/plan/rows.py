@@ -22,7 +22,7 @@ from lakehouse.plan.expression.expression import (
 )
 from lakehouse.plan.expression.schema import Column, base_type, joined_columns
 from lakehouse.plan.names.join_words import HOW, HOW_JOINED, How, HowJoined
-from lakehouse.plan.operator import Expire, Operator, Suppress
+from lakehouse.plan.operator import Expire, Operator, Suppress, refuse_history
 from lakehouse.plan.origin import Node, key_columns, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.step import Shape
@@ -198,6 +198,7 @@ def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[
         "suppress, and suppress what comes of the join.",
     }
     for table in (left, right):
+        refuse_history(table.fold, table.name, f"{subject} needs one row a key. Join the table itself")
         if table.windows:
             raise PlanError(
                 f"{subject}: the rows of {table.name!r} belong to windows. Expected tables without a window; over its "

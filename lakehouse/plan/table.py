@@ -24,6 +24,8 @@ from lakehouse.plan.expression.schema import (
 from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
+    VALID_FROM,
+    VALID_TO,
     WINDOW_COLUMNS,
     Aggregate,
     Expire,
@@ -31,7 +33,9 @@ from lakehouse.plan.operator import (
     Fold,
     Having,
     Operator,
+    RowHistory,
     Suppress,
+    refuse_history,
 )
 from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.formats import check_format_name
@@ -217,8 +221,8 @@ class Table(Rows):
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The columns of its key without those of the window."""
-        return self.key[: len(self.key) - len(self.windows)]
+        """The columns of its key without those that the fold adds, such as its window's."""
+        return self.key[: len(self.key) - len(self.fold.own_key)]
 
     @property
     def windows(self) -> tuple[str, ...]:
@@ -227,7 +231,7 @@ class Table(Rows):
 
     def rule(self, rules: Rules) -> KeyOperator:
         """Return the operator that applies a record to the rows of one group; rules: those of the aggregations."""
-        assert isinstance(self.fold, Aggregate)
+        assert isinstance(self.fold, Aggregate | RowHistory)
         return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=self.find(Final) is not None)
 
     def find(self, operator_type: type[OperatorType]) -> OperatorType | None:
@@ -266,18 +270,52 @@ class Table(Rows):
     @property
     def rows(self) -> Stream:
         """The table's rows, change by change: the input of filters, projections and aggregates over it."""
+        refuse_history(self.fold, self.name, "its rows are queried, and no table is made of them. Use the table itself")
         return self.stream.with_origin(*RowsOf.declared(self))
+
+    def history(self, name: str | None = None) -> Table:
+        """Return the table of all rows that this one had, each with the event times between which it held.
+
+        A row that this table has at an event time t is the row of the history for which valid_from <= t, and t <
+        valid_to or valid_to is null. So it is right after a late record, a fix or a revert, too: these change the rows
+        that held at its time, and after it. name: NAME_history, if left out.
+
+        Raises PlanError for a table whose rows have windows, conditions or values from other tables' rows.
+        """
+        name = f"{self.name}_history" if name is None else check_name(name, "history")
+        subject = f"table {self.name!r}: history"
+        fold = RowHistory.declared(self.fold, subject)
+        if self.stream.undoes:
+            raise PlanError(
+                f"{subject}: it is made of the rows of tables, which have no event times of their own. Expected a "
+                "table of a stream's records."
+            )
+        if self.behind:
+            option_name = "suppress" if isinstance(self.behind[0], Suppress) else "having"
+            raise PlanError(f"{subject}: {option_name} belongs to the table. Leave it out, and query the history.")
+        check_distinct([*(column.name for column in self.columns), VALID_FROM, VALID_TO], subject)
+        return Table(name, self.stream, (*self.key, *fold.own_key), fold)
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
+        if not net:
+            reason = "its changelog is net, for a record may change many of its rows: changes(net=True)"
+            refuse_history(self.fold, self.name, reason)
         return Changes(self, net)
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it has the rows that another table had: see `history`. It has no changelog per event."""
+        return isinstance(self.fold, RowHistory)
 
     def alert(self, name: str, when: str = ALWAYS, *, on: On = "enter") -> Stream:
         """Return the changes at which a row begins (on: or ceases) to meet a condition, as a stream: `Crossings`."""
+        refuse_history(self.fold, self.name, "it has no changelog per event. Declare the alert on the table itself")
         return self.stream.with_origin(*Crossings.declared(self, name, when, on))
 
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
+        refuse_history(self.fold, self.name, "it has no changelog per event. Use that of the table itself")
         return self.stream.with_origin(ChangesOf(self), Shape(f"table {self.name!r}: changes", self.key, self.columns))
 
 

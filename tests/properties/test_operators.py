@@ -65,6 +65,8 @@ STATEFUL = lh.app(
     EVENTS.latest("forgetful", order_by="rowtime", retention="10 milliseconds"),
     EVENTS.explode("tags", "tag").merge(EVENTS.filter("n > 0").with_columns(tag="city")).rekey("tag").latest("tags"),
     EVENTS.retime("rowtime - n").latest("by_other_time", order_by="rowtime"),
+    EVENTS.latest("by_event_time", order_by="rowtime").history(),
+    BY_CITY.agg(n=lh.count(), ids=lh.collect_list("id")).table("per_city").history(),
     EVENTS.explode("tags", "tag").group_by("tag").agg(n=lh.count(), ids=lh.collect_list("id")).table("tagged"),
 )
 

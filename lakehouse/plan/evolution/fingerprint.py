@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 
 from lakehouse.plan.expression.expression import Json, expression_type, read_by
-from lakehouse.plan.operator import Aggregate
+from lakehouse.plan.operator import Aggregate, RowHistory
 from lakehouse.plan.table import Table
 
 VERSION = 1
@@ -36,13 +36,14 @@ def table_fingerprint(table: Table) -> Json:
         content |= content_part
         beside |= beside_part
     types_by_name = {column.name: column.type for column in table.stream.columns}
-    read_columns = read_by(table.fold.expressions)
-    if isinstance(table.fold, Aggregate):
-        key_types = {item.name: expression_type(item.expression, table.stream.columns) for item in table.fold.by}
+    fold = table.fold.of if isinstance(table.fold, RowHistory) else table.fold
+    read_columns = read_by(fold.expressions)
+    if isinstance(fold, Aggregate):
+        key_types = {item.name: expression_type(item.expression, table.stream.columns) for item in fold.by}
         stream_part = table.stream.fingerprint(read_columns, keyed=False)
     else:
-        key_types = {name: types_by_name[name] or None for name in table.key}
-        content["columns"] = sorted(name for name in types_by_name if name not in table.key)
+        key_types = {name: types_by_name[name] or None for name in table.group}
+        content["columns"] = sorted(name for name in types_by_name if name not in table.group)
         stream_part = table.stream.fingerprint(read_columns | {name.lower() for name in types_by_name}, keyed=True)
     return {
         "version": VERSION,

@@ -257,7 +257,7 @@ class _TableAudit:
         column_names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # For these, the rows do not hold all applied records, or hold some more than once.
         removes_rows = any(isinstance(operator, Final | Expire) for operator in table.behind)
-        is_partial = removes_rows or isinstance(table.fold.window, Sliding)
+        is_partial = removes_rows or table.is_history or isinstance(table.fold.window, Sliding)
         if not column_names or is_partial or self._scope.skip or self._scope.is_put_right:
             return row_count, []
         state_place = self._opened.state

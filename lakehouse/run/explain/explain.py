@@ -22,7 +22,7 @@ from lakehouse.lake.store import is_table
 from lakehouse.model import fold, keyed_table, model
 from lakehouse.model.event import Event, Late, to_sortable
 from lakehouse.model.fold import TableResult
-from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.operator import VALID_FROM, WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
@@ -64,6 +64,11 @@ def explain(
     from lakehouse.lake.moment import applied_records
     from lakehouse.run.explain import changelog_steps
 
+    if table.is_history:
+        raise ConfigError(
+            f"explain {table.name!r}: it is a history, and each of its rows is that of the table from {VALID_FROM} on. "
+            "Explain the table itself, at that time: --at."
+        )
     applied_moment = applied_records.read_applied_records(layout, table, moment_read)
     sought_key = parse_sought(layout, table, key)
     try:

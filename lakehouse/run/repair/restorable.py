@@ -29,6 +29,8 @@ _INSTEAD = "Build it from bronze: run its application on a lake that has the top
 
 def refuse_kind(table: Table) -> None:
     """Raise PlanError for a table that needs more than its topics have to go on."""
+    if table.is_history:
+        raise PlanError(f"table {table.name!r} is a history, and its topic does not have all that it keeps. {_INSTEAD}")
     if looking_up := [part.reads[0].name for part in meeting_streams(table.stream) if part.reads]:
         raise PlanError(
             f"table {table.name!r} is made from a join of streams after {looking_up[0]} was looked up: what a record "

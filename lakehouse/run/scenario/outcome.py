@@ -79,6 +79,7 @@ class Replayed:
         change's own are then `_deleted`, `_timestamp`.
         """
         declaration = self._app.table(table)
+        _check_changes(declaration, f"changes({table!r})")
         return _changes_to_dicts(declaration, self._result.changelogs[declaration.name])
 
     def topic(self, topic: str) -> list[dict[str, Any]]:
@@ -90,6 +91,7 @@ class Replayed:
         if sink is None:
             topic_names = ", ".join(sink.topic for sink in self._app.sinks) or "none"
             raise ConfigError(f"topic({topic!r}): the application does not write it; it writes {topic_names}.")
+        _check_changes(sink.of, f"topic({topic!r})")
         return _changes_to_dicts(sink.of, self._result.topics[topic])
 
     def late(self, table: str) -> list[dict[str, Any]]:
@@ -124,6 +126,14 @@ class Replayed:
 
     def _sent_record(self, identity: Identity) -> dict[str, Any]:
         return self._sent[identity].to_dict()
+
+
+def _check_changes(node: Stream | Table, call: str) -> None:
+    if isinstance(node, Table) and node.is_history:
+        raise ConfigError(
+            f"{call}: {node.name} is a history, whose changes depend on the batches. Check its rows: "
+            f"rows({node.name!r})."
+        )
 
 
 def _changes_to_dicts(node: Table | Stream, changes: Iterable[Change]) -> list[dict[str, Any]]:

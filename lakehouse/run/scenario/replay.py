@@ -139,8 +139,10 @@ def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) 
     for table in app.tables:
         table_rows = reader.open_dataset(lake.layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
         result.tables[table.name] = rows_of(table, table_rows)
-        changes = changefeed.per_event(lake.open(table), 0, last)
-        result.changelogs[table.name] = [_row_to_change(table.key, row) for row in published.rows_of_frame(changes)]
+        result.changelogs[table.name] = []
+        if not table.is_history:
+            changes = changefeed.per_event(lake.open(table), 0, last)
+            result.changelogs[table.name] = [_row_to_change(table.key, row) for row in published.rows_of_frame(changes)]
         own_commits = lake.commits(lake.open(table).state)
         result.null_keys[table.name] = sum(commit.batch.counts.null_keys for commit in own_commits if commit.batch)
     for sink in app.sinks:

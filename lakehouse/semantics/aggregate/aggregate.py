@@ -7,7 +7,7 @@
 
 The table keeps the accumulator, so a batch can go on from the row itself. A rule never changes an accumulator in place,
 since a window may begin with another window's. A property test checks that the SQL forms in
-`lakehouse.spark.fold.aggregates` are equivalent.
+`lakehouse.spark.fold.forms.aggregates` are equivalent.
 """
 
 from __future__ import annotations

@@ -85,6 +85,11 @@ class Cells(dict[Span | None, Cell]):
         """Return the windows that start in [first_start, last_start], in order."""
         return self._spans[bisect_left(self._spans, (first_start,)) : bisect_right(self._spans, (last_start, inf))]
 
+    def last_span_before(self, time: int) -> Span | None:
+        """Return the last window that starts before a time; None if there is none."""
+        index = bisect_left(self._spans, (time,))
+        return self._spans[index - 1] if index else None
+
     def spans_reaching(self, first_end: int, last_start: int) -> list[Span]:
         """Return the windows that start by `last_start` and end at or after `first_end`, in order."""
         end_index = start_index = bisect_right(self._spans, (last_start, inf))

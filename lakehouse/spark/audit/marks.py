@@ -245,11 +245,12 @@ class _Marks:
     def latest_marks(self) -> Iterator[DataFrame]:
         """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
         assert isinstance(self._fold, LatestFold)
-        last_records = self._fold.last_records(self._fold.timely_records(self._arrived_rows(self._fold)))
-        expected_rows = last_records.where("NOT _tombstone").select("_position")
         shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
         shown_rows = shown_rows.select("_position")
-        if self._scope.is_put_right:
+        if not self._scope.is_put_right and not self._table.is_history:
+            last_records = self._fold.last_records(self._fold.timely_records(self._arrived_rows(self._fold)))
+            expected_rows = last_records.where("NOT _tombstone").select("_position")
+        else:
             # Bronze does not have the rows with which a restored table began: trust its rows.
             expected_rows = shown_rows if self._scope.skip else self._refolded_positions()
         yield self._mark_positions(expected_rows, _kind_code("last"))

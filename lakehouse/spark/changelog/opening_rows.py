@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.clock import ClockState
-from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import KeyBounds, hold_with_bounds, is_within
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.visibility import closes_after
 from lakehouse.spark.history import table_clock
 from lakehouse.spark.history.moments import Past

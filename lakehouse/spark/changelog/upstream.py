@@ -19,7 +19,7 @@ from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
-from lakehouse.spark.fold.aggregates import same_key
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import LookUp, OpenLake, OpenTable

@@ -12,7 +12,7 @@ from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.undo import CustomRows, FromRows
 from lakehouse.semantics.failures import Failed, Tally, merge_failures
 from lakehouse.semantics.position import Position
-from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.forms.aggregates import Form
 
 
 class FailureCounter:

@@ -18,10 +18,10 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.time.clock import ClockState
-from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import HeldFrame, KeyBounds, hold_with_bounds
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark
 from lakehouse.spark.fold.failing import FailureCounter
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.table_fold import BatchInput, TableFold
 from lakehouse.spark.fold.visibility import is_unneeded
 from lakehouse.spark.jvm.in_memory import InMemory, hold_frame

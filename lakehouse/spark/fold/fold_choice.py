@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from lakehouse.plan.aggregation import SQL_KINDS, can_subtract
-from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy, LatestSent
+from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy, LatestSent, RowHistory
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping
-from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.aggregate_history import AggregateHistoryFold
+from lakehouse.spark.fold.forms.aggregates import Form
 from lakehouse.spark.fold.latest import LatestFold, LatestSentFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
+from lakehouse.spark.fold.latest_history import LatestByHistoryFold, LatestHistoryFold
 from lakehouse.spark.fold.python_aggregates import PythonFold
 from lakehouse.spark.fold.sql_aggregates import SqlFold
 from lakehouse.spark.fold.table_fold import TableFold
@@ -41,6 +43,16 @@ def _latest_sent_class(operator: LatestSent, table: Table) -> type[TableFold]:
 @fold_class.register
 def _latest_by_class(operator: LatestBy, table: Table) -> type[TableFold]:
     return LatestByOrderFold
+
+
+@fold_class.register
+def _history_class(operator: RowHistory, table: Table) -> type[TableFold]:
+    match operator.of:
+        case LatestBy():
+            return LatestByHistoryFold
+        case Latest():
+            return LatestHistoryFold
+    return AggregateHistoryFold
 
 
 @fold_class.register

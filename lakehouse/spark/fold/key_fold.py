@@ -12,7 +12,7 @@ from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, KeyOperator
 from lakehouse.semantics.operators.undo import is_first_half
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.time.window import Span
-from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.forms.aggregates import Form
 
 
 class KeyFold:
@@ -72,7 +72,7 @@ class KeyFold:
             self._count_failures(record.order)
         for row, cell in last_changes.values():
             self._add_accumulators(row, cell)
-        for span, cell in touched_cells.items():
+        for span, cell in sorted(touched_cells.items(), key=lambda item: item[0] or ()):
             rows.append(self._visible_row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
             self._add_accumulators(rows[-1], cell)
             self._count_failures(cell.order if cell else None)

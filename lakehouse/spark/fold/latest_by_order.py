@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.operator import LatestBy
 from lakehouse.semantics.tombstone import LEAST_ORDER
 from lakehouse.spark.expression.years import compute_columns
-from lakehouse.spark.fold.aggregates import same_key
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.latest import LatestFold
 from lakehouse.spark.fold.table_fold import OpeningRows, ReadRows, clock_partition
 
@@ -97,7 +97,7 @@ class LatestByOrderFold(LatestFold):
     def new_rows(self, records: DataFrame) -> DataFrame:
         return _with_markers(super().new_rows(records))
 
-    def is_newer(self) -> Column:
+    def is_newer(self) -> Column | None:
         return F.struct("s._order", "s._position") > F.struct("t._order", "t._position")
 
     def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:

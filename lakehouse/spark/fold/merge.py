@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.plan.table import Table
-from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import HeldFrame, is_within
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.jvm.table_rewrite import (
     CHANGE_TYPE,
     ROWS_MAX,

@@ -19,9 +19,9 @@ from lakehouse.semantics.failures import Tally
 from lakehouse.semantics.time.window import Session, Sliding
 from lakehouse.spark.expression.arrow_functions import arrow_type, over_arrow, ship_by_value, spark_type
 from lakehouse.spark.fold.aggregate_fold import AggregateFold
-from lakehouse.spark.fold.aggregates import Form, same_key
 from lakehouse.spark.fold.bounds import KeyBounds, is_within
 from lakehouse.spark.fold.failing import is_function, with_tally
+from lakehouse.spark.fold.forms.aggregates import Form, same_key
 from lakehouse.spark.fold.key_fold import KeyFold
 from lakehouse.spark.fold.table_fold import BatchInput, FoldedRows, OpeningRows
 from lakehouse.spark.jvm.in_memory import hold_frame
@@ -140,16 +140,11 @@ class PythonFold(AggregateFold):
     def _collect_touched(self, grouped_records: DataFrame, rows: DataFrame) -> DataFrame:
         """Return the rows that the groups' records may change, collected by group as `_old`."""
         column_names = self.table.group
-        condition = same_key(column_names, "t", "g")
-        window_bounds = [F.lit(None).cast("bigint") for _ in WINDOW_COLUMNS]
-        if self.table.windows:
-            before_ms, after_ms = self._reach_ms()
-            window_bounds = [F.unix_millis(f"t.{name}") for name in WINDOW_COLUMNS]
-            condition = condition & (F.unix_millis("t.window_end") >= F.col("g._first") - before_ms)
-            condition = condition & (F.unix_millis("t.window_start") <= F.col("g._last") + after_ms)
+        condition = same_key(column_names, "t", "g") & self._is_reached()
+        start, end = self._row_span()
         row_struct = F.struct(
-            window_bounds[0].alias("_start"),
-            window_bounds[1].alias("_end"),
+            start.alias("_start"),
+            end.alias("_end"),
             F.unix_millis("t._event_time").alias("_time"),
             F.col("t._position").alias("_position"),
             *[F.col(f"t.`{form.accumulator}`") for form in self.forms],
@@ -159,20 +154,36 @@ class PythonFold(AggregateFold):
             F.collect_list(row_struct).alias("_old")
         )
 
+    def _row_span(self) -> tuple[Column, Column]:
+        """Return the bounds of a row's (t) window in milliseconds; nulls without windows."""
+        if not self.table.windows:
+            return F.lit(None).cast("bigint"), F.lit(None).cast("bigint")
+        return F.unix_millis("t.window_start"), F.unix_millis("t.window_end")
+
+    def _is_reached(self) -> Column:
+        """Return the condition on a row (t) of a group that the group's records (g) may change."""
+        if not self.table.windows:
+            return F.lit(True)
+        before_ms, after_ms = self._reach_ms()
+        start, end = self._row_span()
+        return (end >= F.col("g._first") - before_ms) & (start <= F.col("g._last") + after_ms)
+
     def _changed_rows(self, folded_keys: DataFrame) -> DataFrame:
         """Return the changed rows, one each: key, `_tombstone`, values, accumulators, time, position, `_step`."""
         step_rows = folded_keys.select(*self.table.group, F.explode("_steps").alias("_s"))
-        accumulators = [F.col(f"_s.`{form.accumulator}`") for form in self.forms if form.bound.accumulator]
-        return step_rows.select(
-            *self.table.group,
-            *(_window_columns("_s") if self.table.windows else []),
+        window_columns = _window_columns("_s") if self.table.windows else []
+        return step_rows.select(*self.table.group, *window_columns, *self._step_columns())
+
+    def _step_columns(self) -> list[Column]:
+        """Return the columns of a step (`_s`) after those of its key."""
+        return [
             F.col("_s._gone").alias("_tombstone"),
             *[F.col(f"_s.`{form.name}`") for form in self.forms],
-            *accumulators,
+            *[F.col(f"_s.`{form.accumulator}`") for form in self.forms if form.bound.accumulator],
             F.timestamp_millis("_s._time").alias("_event_time"),
             F.col("_s._position").alias("_position"),
             F.col("_s._step").alias("_step"),
-        )
+        ]
 
     def _late_rows(self, folded_keys: DataFrame) -> DataFrame:
         late_rows = folded_keys.select(*self.table.group, F.explode("_late").alias("_l"))

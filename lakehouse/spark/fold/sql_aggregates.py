@@ -1,7 +1,7 @@
 """The fold of the common aggregates in SQL: Spark folds the batch, and MERGE adds its result to the kept row.
 
-What an aggregation computes is its form: `lakehouse.spark.fold.aggregates`. Without windows, or in tumbling and hopping
-ones.
+What an aggregation computes is its form: `lakehouse.spark.fold.forms.aggregates`. Without windows, or in tumbling and
+hopping ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.spark.fold.aggregate_fold import AggregateFold
-from lakehouse.spark.fold.aggregates import Form, batch_columns, same_key
+from lakehouse.spark.fold.forms.aggregates import Form, batch_columns, same_key
 from lakehouse.spark.fold.table_fold import OpeningRows
 from lakehouse.spark.stream.rows import drop_replaced_halves
 from lakehouse.spark.stream.step import UNDO

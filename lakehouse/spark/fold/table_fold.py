@@ -5,6 +5,8 @@
     LatestByOrderFold  the last record by an order in the records (`order_by`): `latest_by_order.py`
     SqlFold            the common aggregates, without windows or in tumbling and hopping ones: `sql_aggregates.py`
     PythonFold         all other aggregates, by the rules of `lakehouse.semantics`: `python_aggregates.py`
+    LatestHistoryFold, LatestByHistoryFold, AggregateHistoryFold
+                       the rows that one of these had: `latest_history.py`, `aggregate_history.py`
 
 The records that reach a table have its key, and these columns:
 
@@ -27,10 +29,10 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.clock import ClockState
-from lakehouse.spark.fold.aggregates import Form, same_key
 from lakehouse.spark.fold.bounds import KeyBounds
 from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
 from lakehouse.spark.fold.failing import FailureCounter
+from lakehouse.spark.fold.forms.aggregates import Form, same_key
 from lakehouse.spark.fold.merge import RowMerge
 from lakehouse.spark.jvm.in_memory import InMemory
 from lakehouse.spark.nullable import make_nullable

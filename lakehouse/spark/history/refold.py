@@ -22,8 +22,8 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
-from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
+from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import anchors, cut_filter, table_clock

@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_metadata import LateCommit
-from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.place import late_place
@@ -48,7 +47,7 @@ def select_late(open_table: OpenTable, key: str | None, start: datetime | None, 
     table = open_table.table
     rows = open_table.lake.read(open_table.late)
     if key is not None:
-        column_names = drop_window_columns(table.key)
+        column_names = table.group
         key_types = open_table.lake.read(open_table.visible.path).select(*column_names).schema
         keyed_rows = rows.withColumn("_of", F.from_json("key", key_types))
         rows = keyed_rows.where(is_key(key_types, column_names, key, prefix="_of.")).drop("_of")
@@ -77,7 +76,7 @@ def write_late(
     progress = open_table.lake.progress(table_place)
     if progress.tick >= to_tick:
         return
-    column_names = drop_window_columns(table.key)
+    column_names = table.group
     late_parts = (
         []
         if rows is None

@@ -31,10 +31,10 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expression.declared import column_of
-from lakehouse.spark.fold.aggregates import Form, form_of
 from lakehouse.spark.fold.fold_choice import choose_fold
+from lakehouse.spark.fold.forms.aggregates import Form, form_of
+from lakehouse.spark.fold.forms.undo import row_form
 from lakehouse.spark.fold.table_fold import TableFold, parse_fields
-from lakehouse.spark.fold.undo import row_form
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.aggregation import Bound, NamedAggregation
 from lakehouse.semantics.aggregate.undo import AverageRows, CountRows, SumRows
-from lakehouse.spark.fold.aggregates import AverageForm, CountForm, Form, SumForm, average_accumulator
+from lakehouse.spark.fold.forms.aggregates import AverageForm, CountForm, Form, SumForm, average_accumulator
 from lakehouse.spark.stream.step import UNDO
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.aggregation import Bound, NamedAggregation, bind_types
 from lakehouse.semantics.aggregate.aggregate import Average, SumDoubles
 from lakehouse.semantics.aggregate.wide_sum import PARTS, SumWideDecimals
-from lakehouse.spark.fold import wide_decimal
+from lakehouse.spark.fold.forms import wide_decimal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The forms of aggregates in Spark SQL: how each is computed, merged and shown."""
