@@ -88,7 +88,8 @@ def history_of(relational: Relational, name: str) -> Relational:
     """Return the history of a table, under the same name or another one. Raises PlanError."""
     assert isinstance(relational.node, Table)
     key_columns = [column for column in relational.columns if column.is_key]
-    times = (SqlColumn(VALID_FROM, k.TIMESTAMP, is_key=True), SqlColumn(VALID_TO, k.TIMESTAMP))
+    begin, end = VALID_FROM.upper(), VALID_TO.upper()
+    times = (SqlColumn(begin, k.TIMESTAMP, is_key=True), SqlColumn(end, k.TIMESTAMP))
     value_columns = [column for column in relational.columns if not column.is_key]
     return Relational(relational.node.history(name), (*key_columns, *times, *value_columns))
 

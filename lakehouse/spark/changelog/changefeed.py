@@ -17,6 +17,7 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.expression.schema import POSITION_TYPE
+from lakehouse.plan.operator import refuse_history
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
@@ -54,9 +55,10 @@ def per_event(
     the changes of one record from 0. rebuilt: as the present logic makes them, see
     `lakehouse.spark.history.present_logic`. of_state: the changes of all that the table keeps, with the columns of its
     state, without those of rows that expire. Raises NotFound for final results by a cut, and for a history from the
-    first tick that needs earlier logic of a table above.
+    first tick that needs earlier logic of a table above; PlanError for a table that is a history.
     """
     table = open_table.table
+    refuse_history(table.fold, table.name, "it has no changelog per event, but a net one: net=True")
     if cut is not None and not cut.whole and is_final(table):
         raise NotFound(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
