@@ -45,7 +45,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping, Session
 
-VIOLATIONS: dict[str, Otherwise] = {"QUARANTINE": "quarantine", "FAIL": "fail"}
+VIOLATIONS: dict[str, Otherwise] = {"QUARANTINE": "quarantine", "WARN": "warn", "FAIL": "fail"}
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 
 

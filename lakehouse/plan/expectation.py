@@ -14,8 +14,8 @@ from lakehouse.plan.expression.expression import Expression, parse_predicate
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.refused.steps import value_in_message
 
-Otherwise = Literal["quarantine", "fail"]
-OTHERWISE = ("quarantine", "fail")
+Otherwise = Literal["quarantine", "warn", "fail"]
+OTHERWISE = ("quarantine", "warn", "fail")
 TEXT_MAX = 80  # of a value in a reason: the quarantine has the whole record
 # Their values have one text in Python, whoever computed them.
 SHOWN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "double")
@@ -26,7 +26,8 @@ class Expectation:
     """A condition over a record's columns. A record for which it is false or null goes to the quarantine.
 
     A record with a null value has no columns to judge, and passes. otherwise: "fail" also stops the run, before a table
-    takes the record's tick in, until the record is fixed or the declaration changed.
+    takes the record's tick in, until the record is fixed or the declaration changed; "warn" only counts the record,
+    which the tables take in.
     """
 
     name: str
@@ -78,7 +79,8 @@ class Expectation:
         return f"{begin}, found {found}"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.condition}{' (or fail)' if self.otherwise == 'fail' else ''}"
+        otherwise_text = "" if self.otherwise == "quarantine" else f" (or {self.otherwise})"
+        return f"{self.name}: {self.condition}{otherwise_text}"
 
 
 def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFailed:

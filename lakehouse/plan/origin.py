@@ -98,7 +98,7 @@ class Source(Node):
     Some formats are only for SQL: "json_any_case" matches names of fields in any case, and the last field of a name
     counts; "json_bare" is one value without an object; a key of format "none" is null. headers: the name of a column
     with the headers. max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp;
-    None is without limit. expectations: what each record must meet to be taken in.
+    None is without limit. expectations: what each record must meet to be taken in, or is counted for not meeting.
     """
 
     name: str
@@ -127,11 +127,17 @@ class Source(Node):
 
     @property
     def judged_expectations(self) -> tuple[Expectation, ...]:
-        """Its expectations in the order in which a record is judged: those that stop the run first.
+        """The expectations that a record must meet, in the order in which it is judged: those that stop the run first.
 
         A record has the reason of the first that it does not meet, and a reason of another rule would stop nothing.
         """
-        return tuple(sorted(self.expectations, key=lambda expectation: expectation.otherwise != "fail"))
+        judging = [expectation for expectation in self.expectations if expectation.otherwise != "warn"]
+        return tuple(sorted(judging, key=lambda expectation: expectation.otherwise != "fail"))
+
+    @property
+    def warning_expectations(self) -> tuple[Expectation, ...]:
+        """The expectations that keep no record out: who does not meet one is counted."""
+        return tuple(expectation for expectation in self.expectations if expectation.otherwise == "warn")
 
     @property
     def registered_parts(self) -> tuple[str, ...]:
@@ -189,7 +195,7 @@ class Source(Node):
         ]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        conditions = [expectation.condition for expectation in self.expectations]
+        conditions = [expectation.condition for expectation in self.judged_expectations]
         read_columns = read_columns | read_by([*conditions, *([self.event_time] if self.event_time else [])])
         # A JSON field is located by name, a field of CSV by place; a line of CSV with one more field is another line.
         beside_part: Json = {"name": self.name}

@@ -1,7 +1,7 @@
-"""Users' functions that fail on records: the number of these records, and the first one's error.
+"""Users' functions that fail on records, and expectations that only warn: the number of these records, and the first.
 
-Such a record stops nothing: `map` gives a null, an aggregate leaves the record out. It is counted, so that people
-notice.
+Such a record stops nothing: `map` gives a null, an aggregate leaves the record out, an expectation lets it pass. It is
+counted, so that people notice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ERROR_LENGTH_MAX = 200
+EXPECTATION = "expectation "  # how the name of one begins, where others are names of functions
 
 
 def error_text(error: BaseException) -> str:
@@ -49,12 +50,20 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error."""
+    """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error.
+
+    Or an expectation ("expectation orders.positive"), which records did not meet; the error is what was expected.
+    """
 
     function: str
     records: int
     first: str
     error: str
+
+    @property
+    def expectation(self) -> str:
+        """The expectation's name, "orders.positive"; empty for a function."""
+        return self.function.removeprefix(EXPECTATION) if self.function.startswith(EXPECTATION) else ""
 
 
 def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:

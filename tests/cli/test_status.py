@@ -134,6 +134,20 @@ def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
     assert "null keys" not in lakehouse("log", "whole").out
 
 
+def test_expectations_that_warn_are_shown_apart_from_functions(lake, lakehouse):
+    unmet = Failed("expectation clicks.positive", 3, "clicks/0/4", "page <> '', found \"\x1b[2J\"")
+    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(unmet,)))
+    (table,) = json.loads(lakehouse("status", "--json").out)["tables"]
+    assert table["failed"] == []
+    assert table["unmet"] == [
+        {"expectation": "clicks.positive", "records": 3, "first": "clicks/0/4", "reason": unmet.error}
+    ]
+    out = lakehouse("status").out
+    assert "Expectations that warn" in out
+    assert "Functions that failed" not in out
+    assert all(text in out for text in ("clicks.positive", r"\x1b[2J"))
+
+
 def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
     failed = Failed("map price", 3, "clicks/0/4", "ValueError: \x1b[2J")
     lake.rows("calm", 3, topic="clicks")

@@ -46,6 +46,12 @@ def told(*events: JobEvent, level: Any = "info", form: Any = "text") -> list[str
             "map price of table t failed on 3 records, the run continues without them; the first, a/0/1: ValueError: x",
         ),
         (
+            "expectation unmet", 1,
+            {"expectation": "seen.positive", "table": "t", "first": "a/0/1", "reason": "n > 0, found -1"},
+            "1 record of table t does not meet expectation seen.positive, and counts; the first, a/0/1: n > 0, found "
+            "-1",
+        ),
+        (
             "waiting", 0, {"upstream": "planes", "readers": ["a", "b"], "is_kept": False},
             "held back by table planes of another application, which is at tick 7: a, b; no process keeps the table: "
             "run its application",

@@ -53,6 +53,7 @@ def test_events_are_counted(app: App, tmp_path: Path) -> None:
         JobEvent("batch", 4, 50, 3.0, {"took": 0.7}),
         JobEvent("published", 4, 7, 3.0, {"topic": "rooms", "took": 0.2}),
         JobEvent("function failed", 4, 2, 3.0, {"table": "visits", "function": "map price"}),
+        JobEvent("expectation unmet", 4, 3, 3.0, {"table": "visits", "expectation": "seen.positive"}),
         JobEvent("upkeep", 0, 0, 4.0, {"took": 9.0}),
         JobEvent("upkeep failed", 0, 0, 5.0),
         JobEvent("lag", 0, 5, 5.0),
@@ -65,6 +66,8 @@ def test_events_are_counted(app: App, tmp_path: Path) -> None:
     ]
     assert value(metrics, "lakehouse_published_records_total", topic="rooms") == 7
     assert value(metrics, "lakehouse_function_failures_total", table="visits", function="map price") == 2
+    unmet = value(metrics, "lakehouse_expectation_warnings_total", table="visits", expectation="seen.positive")
+    assert unmet == 3
     assert value(metrics, "lakehouse_upkeep_failures_total") == 1
     parts = {part: value(metrics, "lakehouse_batch_seconds_sum", part=part) for part in ("ingest", "tables", "publish")}
     assert parts == {"ingest": pytest.approx(3.4), "tables": 0.7, "publish": 0.2}
@@ -159,5 +162,7 @@ def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_
     }
     assert named == known
     legends = " ".join(target["legendFormat"] for panel in board["panels"] for target in panel["targets"])
-    assert set(re.findall(r"{{(\w+)}}", legends)) == {"topic", "partition", "table", "stream", "function", "part"}
+    assert set(re.findall(r"{{(\w+)}}", legends)) == {
+        "topic", "partition", "table", "stream", "function", "expectation", "part",
+    }  # fmt: skip
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

@@ -14,6 +14,7 @@ from lakehouse.errors import ExpectationFailed, PlanError
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake.record.quarantine import read_quarantined
 from lakehouse.model import model
+from lakehouse.plan.evolution.fingerprint import table_fingerprint
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
 from tests.conftest import settings_for
@@ -86,6 +87,66 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     lake.replay(after, "orders", fixes.fixed, reason="the sign was wrong")
     assert rows(totals) == {("Oslo",): {"n": 3, "total": 12}, ("Lima",): {"n": 3, "total": 11}}
     assert lake.audit(after, totals, deep=True).ok
+
+
+def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.lake.function_failures import failures_by_table
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.semantics.failures import Failed
+    from lakehouse.spark.silver.query import Silver
+
+    layout, records = Layout(str(tmp_path / "lake")), history()
+    warning = ORDERS.expect("positive", "amount > 0", otherwise="warn")
+    warning = warning.expect("early", "rowoffset < 99", otherwise="warn")
+    warning = warning.expect("no_rome", "city <> 'Rome'").expect("few", "rowoffset < 999", otherwise="fail")
+    before, after = application(ORDERS), application(warning)
+    refusing = application(ORDERS.expect("no_rome", "city <> 'Rome'"))
+    assert table_fingerprint(after.tables[0]) != table_fingerprint(refusing.tables[0])  # for "few"
+    only_warning = application(ORDERS.expect("positive", "amount > 0", otherwise="warn"))
+    assert table_fingerprint(only_warning.tables[0]) == table_fingerprint(before.tables[0])
+    write_bronze(open_lake(spark, layout), after, records)
+    for tick in (1, 3):
+        with Silver(open_lake(spark, layout), after, lambda tick, count: None) as silver:
+            silver.catch_up(tick)
+            failed = list(silver.failed())
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    (totals,) = after.tables
+    rows = rows_of(totals, lake.read(totals).toArrow().to_pylist(maps_as_pydicts="strict"))
+    assert rows == model.run(after, records, decode_record).tables["totals"]
+    assert [bad.record.offset for bad in read_quarantined(layout, "orders")] == [3]
+    # The first batch had the one of tick 1, the second those of the others.
+    assert failed == [("totals", Failed("expectation orders.positive", 2, "orders/0/4", "amount > 0, found null"))]
+    assert failures_by_table(layout) == {
+        "totals": (Failed("expectation orders.positive", 3, "orders/0/1", "amount > 0, found -5"),)
+    }
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC"])
+def test_what_warns_names_moments_in_utc(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    import time
+
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.fold.failing import FailureCounter
+    from lakehouse.spark.stream.decoded import decode_records
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        stream = lh.stream("seen", key="id string", schema="at timestamp")
+        stream = stream.expect("old", "at < timestamp'2000-01-01'", otherwise="warn")
+        (source,) = lh.app(stream.latest("newest")).sources
+        value = b'{"at": "2026-11-01T05:30:00.5Z"}'
+        rows = spark.createDataFrame([("seen", "id", 0, 7, None, 0, None, b"k", value, 1, None)], bronze.SCHEMA)
+        counter = FailureCounter()
+        counter.warned("seen", source.expectations[0], decode_records(source, rows)).collect()
+        (warned,) = counter.result()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (warned.records, warned.first) == (1, "seen/0/7")
+    assert warned.error.endswith("found 2026-11-01T05:30:00.500000Z")
 
 
 @pytest.mark.rotated

@@ -64,7 +64,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
 
 def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, how many
-    had no key, and the functions that failed on some.
+    had no key, the functions that failed on some, and the expectations that some did not meet but that only warn.
     """
     facts_by_table = []
     table_names = reader.table_names(layout, "silver")
@@ -81,7 +81,18 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
         facts_of_table["behind"] = coverage.tick - (facts_of_table["tick"] or 0) if lacks_ticks else 0
         facts_of_table["late"] = late_counts[name]
         facts_of_table["null_keys"] = null_keys_by_table[name]
-        facts_of_table["failed"] = [asdict(function) for function in failed_functions[name]]
+        failures = failed_functions[name]
+        facts_of_table["failed"] = [asdict(failure) for failure in failures if not failure.expectation]
+        facts_of_table["unmet"] = [
+            {
+                "expectation": failure.expectation,
+                "records": failure.records,
+                "first": failure.first,
+                "reason": failure.error,
+            }
+            for failure in failures
+            if failure.expectation
+        ]
         facts_by_table.append(facts_of_table)
     return facts_by_table
 

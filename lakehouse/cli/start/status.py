@@ -73,6 +73,10 @@ def status(
         show.print_table(
             "Functions that failed", ("table", "function", "records", "the first", "its error"), failed_rows
         )
+    if unmet_rows := [(entry["name"], *unmet.values()) for entry in lake_facts["tables"] for unmet in entry["unmet"]]:
+        show.print_table(
+            "Expectations that warn", ("table", "expectation", "records", "the first", "its reason"), unmet_rows
+        )
     if bad_counts := {name: count for name, count in lake_facts["quarantined"].items() if count}:
         open_counts = lake_facts["quarantined_open"]
         show.print_table(

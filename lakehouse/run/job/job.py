@@ -277,8 +277,13 @@ class Job:
             def after_batch(tick: int, records: int) -> None:
                 self._say("batch", tick, records, took=round(silver.took, 3))
                 for table, failure in silver.failed():
-                    details = {"table": table, "function": failure.function, "first": failure.first}
-                    self._say("function failed", tick, failure.records, **details, error=failure.error)
+                    details = {"table": table, "first": failure.first}
+                    if failure.expectation:
+                        details |= {"expectation": failure.expectation, "reason": failure.error}
+                        self._say("expectation unmet", tick, failure.records, **details)
+                        continue
+                    details |= {"function": failure.function, "error": failure.error}
+                    self._say("function failed", tick, failure.records, **details)
                 publish(tick)
                 upkeeping.run_if_due(tick)
                 self._turns.reached(tick)

@@ -12,7 +12,16 @@ from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed", "cut off", "waiting")
+WARNINGS = (
+    "function failed",
+    "expectation unmet",
+    "upkeep failed",
+    "kafka away",
+    "watch failed",
+    "lineage failed",
+    "cut off",
+    "waiting",
+)
 PARTITIONS_SHOWN = 5
 
 
@@ -98,6 +107,12 @@ def event_text(event: JobEvent) -> str:
             return (
                 f"{details['function']} of table {details['table']} failed on {records}, the run continues without "
                 f"them; the first, {details['first']}: {details['error']}"
+            )
+        case "expectation unmet":
+            verbs = ("does", "counts") if event.records == 1 else ("do", "count")
+            return (
+                f"{records} of table {details['table']} {verbs[0]} not meet expectation {details['expectation']}, and "
+                f"{verbs[1]}; the first, {details['first']}: {details['reason']}"
             )
         case "waiting" if "topic" in details:
             return (

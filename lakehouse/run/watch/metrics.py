@@ -45,6 +45,10 @@ class RunMetrics:
             "lakehouse_function_failures", "Records on which a user's function failed.", ["table", "function"],
             registry=own,
         )  # fmt: skip
+        self._unmet = Counter(
+            "lakehouse_expectation_warnings", "Records that did not meet an expectation that warns.",
+            ["table", "expectation"], registry=own,
+        )  # fmt: skip
         self._upkeep_failed = Counter("lakehouse_upkeep_failures", "Upkeeps that failed.", registry=own)
         self._seconds = Histogram(
             "lakehouse_batch_seconds", "Seconds of a batch, by its part: ingest, tables, publish, upkeep.", ["part"],
@@ -91,6 +95,8 @@ class RunMetrics:
                 self._published.labels(details["topic"]).inc(event.records)
             case "function failed":
                 self._failed.labels(details["table"], details["function"]).inc(event.records)
+            case "expectation unmet":
+                self._unmet.labels(details["table"], details["expectation"]).inc(event.records)
             case "upkeep failed":
                 self._upkeep_failed.inc()
         if event.kind in PARTS and "took" in details:

@@ -1,25 +1,32 @@
-"""Counts the users' functions that fail on records of a batch, in the pass that folds it."""
+"""Counts the users' functions that fail on records of a batch, and the records that do not meet an expectation which
+only warns, in the pass that folds the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
+from lakehouse.plan.expectation import Expectation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.undo import CustomRows, FromRows
-from lakehouse.semantics.failures import Failed, Tally, merge_failures
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, Failed, Tally, merge_failures
 from lakehouse.semantics.position import Position
 from lakehouse.spark.fold.forms.aggregates import Form
+from lakehouse.spark.stream.decoded import is_unmet
+
+Describe: TypeAlias = Callable[[Any], str]  # makes the text of the first failure, of what was observed
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FailureCounter:
     """Counts while Spark reads the records. `result` is available once it has read the returned frames."""
 
     def __init__(self) -> None:
-        self._observations: dict[Hashable, tuple[str, Observation]] = {}
+        self._observations: dict[Hashable, tuple[str, Observation, Describe]] = {}
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Count a stream's records with an error. place: the map's place in the streams; each place is counted once."""
@@ -38,28 +45,61 @@ class FailureCounter:
             )
         return folded_keys
 
+    def warned(self, stream: str, expectation: Expectation, rows: DataFrame) -> DataFrame:
+        """Count a stream's decoded records that do not meet an expectation, though they are taken in."""
+        name = f"{EXPECTATION}{stream}.{expectation.name}"
+        is_counted = ~F.col("_bad") & is_unmet(expectation)
+        shown_types = dict(rows.select(*expectation.shown_columns).dtypes)
+        # An observation would give a timestamp in the zone of this process.
+        values = [
+            (F.unix_micros(column_name) if shown_types[column_name] == "timestamp" else F.col(column_name))
+            .alias(column_name)
+            for column_name in shown_types
+        ]  # fmt: skip
+        first_values = F.when(is_counted, F.struct(*values, F.lit(0)))
+
+        def describe(values_row: Row) -> str:
+            values = values_row.asDict()
+            for column_name, type_name in shown_types.items():
+                if type_name == "timestamp" and values[column_name] is not None:
+                    values[column_name] = EPOCH + timedelta(microseconds=values[column_name])
+            return expectation.reason(values).removeprefix(expectation.reason_start)[:ERROR_LENGTH_MAX]
+
+        first = _first_failure(first_values, F.col("_position"))
+        return self._observe(name, name, rows, F.count_if(is_counted), first, describe)
+
     def result(self) -> tuple[Failed, ...]:
         """Return the functions that failed."""
-        function_counts = [(function, observation.get) for function, observation in self._observations.values()]
+        function_counts = [
+            (function, observation.get, describe) for function, observation, describe in self._observations.values()
+        ]
         failures = [
-            (function, counts["first"], counts["records"]) for function, counts in function_counts if counts["records"]
+            (function, counts["first"], counts["records"], describe)
+            for function, counts, describe in function_counts
+            if counts["records"]
         ]
         failures.sort(key=lambda item: Position.of(item[1]["position"].asDict()))
         return merge_failures(
             (),
             [
-                Failed(name, records, _format_place(first_error), first_error["error"])
-                for name, first_error, records in failures
+                Failed(name, records, _format_place(first_error), describe(first_error["error"]))
+                for name, first_error, records, describe in failures
             ],
         )
 
     def _observe(
-        self, key: Hashable, function_name: str, rows: DataFrame, failed_records: Column, first_error: Column
+        self,
+        key: Hashable,
+        function_name: str,
+        rows: DataFrame,
+        failed_records: Column,
+        first_error: Column,
+        describe: Describe = str,
     ) -> DataFrame:
         if key in self._observations:
             return rows
         observation = Observation()
-        self._observations[key] = function_name, observation
+        self._observations[key] = function_name, observation, describe
         return rows.observe(observation, failed_records.alias("records"), first_error.alias("first"))
 
 

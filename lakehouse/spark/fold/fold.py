@@ -74,7 +74,10 @@ class BatchCounter(FailureCounter):
             return rows
         observation = Observation()
         self._decoded[source_key] = source, observation
-        return rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+        rows = rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+        for expectation in source.warning_expectations if isinstance(source, Source) else ():
+            rows = self.warned(source.name, expectation, rows)
+        return rows
 
     def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:

@@ -88,7 +88,7 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
-    is_bad = reduce(or_, map(is_unmet, source.expectations), F.col("_bad") | has_no_time)
+    is_bad = reduce(or_, map(is_unmet, source.judged_expectations), F.col("_bad") | has_no_time)
     return _computed_once(frame.withColumn("_bad", is_bad).drop("_judged_by", "_deleted_ms"))
 
 

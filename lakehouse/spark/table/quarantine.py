@@ -50,21 +50,21 @@ def bad_records(
     # To sort, Spark reads the rows twice: the reasons, which Python finds, come after that.
     bad_rows = bad_rows.orderBy("tick", *identity_columns)
     reason = _reason(source, find_schemas)("key", "value", "ms", "own", judging_time())
-    if source.expectations:
+    if source.judged_expectations:
         reason = F.coalesce(reason, _unmet_reason(source)("unmet", "found"))
     return bad_rows.withColumn("reason", F.coalesce(reason, F.lit(NO_FIT))).select(*bronze.COLUMNS, "reason")
 
 
 def _unmet_columns(source: Source) -> list[Column]:
     """Return the number of the first expectation that a decoded record does not meet, and the values that it reads."""
-    if not source.expectations:
+    if not source.judged_expectations:
         return []
     numbers = [F.when(is_unmet(item), F.lit(number)) for number, item in enumerate(source.judged_expectations)]
     return [F.coalesce(*numbers).alias("unmet"), F.struct(*_shown_columns(source), F.lit(0)).alias("found")]
 
 
 def _shown_columns(source: Source) -> list[str]:
-    return list(dict.fromkeys(name for item in source.expectations for name in item.shown_columns))
+    return list(dict.fromkeys(name for item in source.judged_expectations for name in item.shown_columns))
 
 
 def _unmet_reason(source: Source) -> Callable[..., Column]:
