@@ -1,0 +1,1 @@
+"""A declaration proposed for a topic, from a sample of its records."""

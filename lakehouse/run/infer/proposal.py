@@ -1,0 +1,407 @@
+"""Proposes a declaration for a topic from a sample of its records, in Python and SQL, with what speaks for each part.
+
+Both texts are run before they are shown, and the records of the sample are read by the Python one: so what would go to
+the quarantine is counted, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakehouse.errors import ConfigError, NeedsSpark, PlanError, SqlError
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id
+from lakehouse.formats.decode import decode_record
+from lakehouse.formats.values.json_text import JsonNumber, Members, parse_value
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.ksql.script import Script
+from lakehouse.model import model
+from lakehouse.plan.app import App
+from lakehouse.plan.build import stream
+from lakehouse.plan.databases.debezium import debezium
+from lakehouse.plan.origin import Source
+from lakehouse.plan.table import Table
+from lakehouse.run.infer.evidence import MOSTLY, Evidence, FieldType
+from lakehouse.run.infer.texts import DeclarationParts, arguments, python_text, sql_name, sql_text
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.time.moment import time_ms
+
+DAY_MS = 24 * 60 * 60 * 1000
+REGISTERED = "registered"  # an id of a registry's schema, and bytes that are no JSON
+ABSENT = "absent"  # no value: a tombstone
+JSON_OBJECT, JSON_BEHIND_ID, OTHER_JSON, TEXT, BYTES = "object", "object behind an id", "other JSON", "text", "bytes"
+FORMATS = {JSON_OBJECT: "json", JSON_BEHIND_ID: "json_sr", TEXT: "kafka", OTHER_JSON: "kafka", BYTES: "kafka"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedColumn:
+    """A column of the declaration. field: its name in the topic. evidence, example: for people."""
+
+    field: str
+    type: FieldType
+    evidence: str
+    example: str
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Records of the sample that the declaration would send to the quarantine, for one kind of reason."""
+
+    reason: str
+    records: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A declaration of a topic. notes: what people should know, or decide. unread: what it would not read."""
+
+    topic: str
+    records: int
+    columns: tuple[ProposedColumn, ...]
+    python: str
+    sql: str
+    notes: tuple[str, ...]
+    unread: tuple[Unread, ...]
+
+
+def propose(topic: str, records: Sequence[Record]) -> Proposal:
+    """Return the declaration that fits most records of a topic. Raises ConfigError if there is nothing to go by."""
+    kinds = Counter(_kind_of(record.value) for record in records)
+    present = len(records) - kinds[ABSENT]
+    if not present:
+        raise ConfigError(
+            f"topic {topic!r}: {len(records):,} records were read and none has a value, so nothing says what its "
+            "columns are."
+        )
+    kind = max((kind for kind in kinds if kind != ABSENT), key=lambda kind: kinds[kind])
+    if kind == REGISTERED:
+        raise ConfigError(
+            f"topic {topic!r}: {kinds[REGISTERED]:,} of {present:,} values begin with the id of a registry's schema, "
+            f"such as {_first_id(records)}, and are no JSON. Their columns are in the registry: `lakehouse schema pull "
+            f'{topic}`, and lh.stream("{topic}", format="avro"), or "protobuf" (docs/avro.md, docs/protobuf.md).'
+        )
+    notes = [f"{kinds[other]:,} of {present:,} values are {_WORDS[other]}, not {_WORDS[kind]}." for other in kinds
+             if other not in (kind, ABSENT)]  # fmt: skip
+    rows = [(record, _members_of(record.value, kind)) for record in records if _kind_of(record.value) == kind]
+    columns, declared = _columns_of_rows(topic, kind, rows)
+    key_columns, key_format, key_notes = _propose_key(records, columns)
+    named = {column.field for column in key_columns}
+    columns = [column for column in columns if column.field not in named]  # a field of that name is the key's column
+    if not columns:
+        raise ConfigError(
+            f"topic {topic!r}: its values have no field beside {', '.join(map(repr, sorted(named)))}, which the key "
+            "has, too. Declare it by hand (docs/your-own-topic.md)."
+        )
+    event_time, time_notes = _propose_time(rows, columns, declared)
+    examples = {column.field: column.example for column in columns}
+    declared = replace(
+        declared,
+        key=tuple((column.field, column.type) for column in key_columns),
+        key_format=key_format,
+        columns=tuple((column.field, column.type) for column in columns),
+        event_time=event_time,
+        time_example=examples.get(event_time, ""),
+    )
+    notes += [*key_notes, *time_notes]
+    if kinds[ABSENT]:
+        notes.append(
+            f"{kinds[ABSENT]:,} of {len(records):,} records have no value: they are deletes for a table of the latest "
+            "values."
+        )
+    unread = _unread(_declare_source(declared), records)
+    statement, sql_notes = _propose_sql(declared, records, sum(item.records for item in unread))
+    return Proposal(
+        topic, len(records), (*key_columns, *columns), python_text(declared), statement, (*notes, *sql_notes), unread
+    )
+
+
+_WORDS = {
+    JSON_OBJECT: "JSON objects", JSON_BEHIND_ID: "JSON objects behind the id of a registry's schema",
+    OTHER_JSON: "JSON, but no objects", TEXT: "text", BYTES: "bytes that are no text",
+    REGISTERED: "bytes behind the id of a registry's schema", ABSENT: "no value",
+}  # fmt: skip
+
+
+def _kind_of(data: bytes | None) -> str:
+    if data is None:
+        return ABSENT
+    is_behind_id = schema_id(data) is not None
+    value = _parsed(data[PREFIX_LENGTH:] if is_behind_id else data)
+    if isinstance(value, Members):
+        return JSON_BEHIND_ID if is_behind_id else JSON_OBJECT
+    if is_behind_id:
+        return REGISTERED
+    if value is None and data.strip() == b"null":
+        return ABSENT
+    if value is not _NO_JSON:
+        return OTHER_JSON
+    return TEXT if _is_text(data) else BYTES
+
+
+_NO_JSON = object()
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return parse_value(data.decode())
+    except (UnicodeDecodeError, Unfit):
+        return _NO_JSON
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return data.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def _first_id(records: Iterable[Record]) -> int | None:
+    return next((id for record in records if (id := schema_id(record.value or b"")) is not None), None)
+
+
+def _members_of(data: bytes | None, kind: str) -> Any:
+    """Return a value as parsed JSON, an object for the formats that have some; else its text."""
+    assert data is not None
+    match kind:
+        case "object behind an id":
+            return _parsed(data[PREFIX_LENGTH:])
+        case "object":
+            return _parsed(data)
+    return data.decode(errors="replace")
+
+
+def _columns_of_rows(
+    topic: str, kind: str, rows: Sequence[tuple[Record, Any]]
+) -> tuple[list[ProposedColumn], DeclarationParts]:
+    """Return the value's columns, and the declaration with the format."""
+    bare = DeclarationParts(topic, FORMATS[kind], ())
+    if kind not in (JSON_OBJECT, JSON_BEHIND_ID):
+        type = FieldType("binary" if kind == BYTES else "string")
+        evidence = f"{len(rows):,} values are {_WORDS[kind]}"
+        return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
+    envelope, inner_rows = _unwrap(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
+    whole = Evidence()
+    for row in inner_rows:
+        whole.add(row)
+    columns = [
+        ProposedColumn(name, type := member.type(), member.text(type, whole.kinds["object"]), member.example)
+        for name, member in whole.fields.items()
+    ]
+    if not columns:
+        raise ConfigError(f"topic {topic!r}: its values are JSON objects without a field, so there is no column.")
+    return columns, replace(bare, format=envelope or FORMATS[kind])
+
+
+def _unwrap(rows: Sequence[tuple[Record, Any]]) -> tuple[str, list[Any]]:
+    """Return the envelope around most rows, "" for none, and the rows inside."""
+    objects = [dict(row) for _, row in rows]
+    payloads = [row["payload"] if set(row) == {"schema", "payload"} else None for row in objects]
+    changes = [
+        dict(payload) if isinstance(payload, Members) else row for payload, row in zip(payloads, objects, strict=True)
+    ]
+    if sum(map(_is_change, changes)) >= MOSTLY * len(rows):
+        images = [change[side] for change in changes for side in ("after", "before") if side in change]
+        return "debezium", [image for image in images if isinstance(image, Members)]
+    if sum(isinstance(payload, Members) for payload in payloads) >= MOSTLY * len(rows):
+        return "connect_json", [payload for payload in payloads if isinstance(payload, Members)]
+    return "", [row for _, row in rows]
+
+
+def _is_change(row: dict[str, Any]) -> bool:
+    """Say whether an object is a change of a database's table, as Debezium writes it."""
+    return "op" in row and "source" in row and ("after" in row or "before" in row)
+
+
+def _propose_key(
+    records: Sequence[Record], columns: Sequence[ProposedColumn]
+) -> tuple[list[ProposedColumn], str, list[str]]:
+    """Return the key's columns, its format, and notes."""
+    keys = [record.key for record in records if record.key is not None]
+    notes = []
+    if len(keys) < len(records):
+        advice = "`rekey` gives one (in SQL PARTITION BY)" if not keys else "a table ignores and counts these"
+        notes.append(f"{len(records) - len(keys):,} of {len(records):,} records have no key: {advice}.")
+    taken = {column.field.lower() for column in columns}
+    key_name = next(name for name in ("key", "record_key", "topic_key") if name not in taken)
+    if not keys:
+        return [ProposedColumn(key_name, FieldType("string"), "no record has a key", "", is_key=True)], "kafka", notes
+    parsed_keys = [_parsed(key) for key in keys]
+    objects = [key for key in parsed_keys if isinstance(key, Members)]
+    payloads = [dict(key).get("payload") for key in objects]
+    if objects and len(objects) >= MOSTLY * len(keys):
+        format = "json"
+        if sum(isinstance(payload, Members) for payload in payloads) >= MOSTLY * len(objects):
+            objects, format = [payload for payload in payloads if isinstance(payload, Members)], "connect_json"
+        whole = Evidence()
+        for key in objects:
+            whole.add(key)
+        key_columns = [
+            ProposedColumn(name, type := member.type(), member.text(type, len(objects)), member.example, is_key=True)
+            for name, member in whole.fields.items()
+        ]
+        if key_columns:
+            return key_columns, format, notes
+    type_name, count, text_of = _key_type(keys)
+    evidence = f"{count:,} of {len(keys):,} keys are {_KEY_WORDS[type_name]}"
+    same_field = _field_of_key(records, columns, text_of)
+    if same_field is not None:
+        column, equal_count = same_field
+        evidence += f"; equal to the value's field {column.field!r} in {equal_count:,}"
+        key_name = column.field
+    example = text_of(next(key for key in keys)) or ""
+    return [ProposedColumn(key_name, FieldType(type_name), evidence, example, is_key=True)], "kafka", notes
+
+
+_KEY_WORDS = {"string": "text", "int": "4 bytes", "bigint": "8 bytes", "binary": "bytes"}
+
+
+def _key_type(keys: Sequence[bytes]) -> tuple[str, int, Callable[[bytes], str | None]]:
+    """Return the type of keys in Kafka's primitives, how many fit, and a function that gives a key's text."""
+    texts = sum(map(_is_text, keys))
+    if texts >= MOSTLY * len(keys):
+        return "string", texts, lambda key: key.decode(errors="replace")
+    for type, size in (("int", 4), ("bigint", 8)):
+        if (count := sum(len(key) == size for key in keys)) >= MOSTLY * len(keys):
+            return type, count, lambda key: str(int.from_bytes(key, "big", signed=True))
+    return "binary", len(keys), lambda key: f"0x{key.hex()}"
+
+
+def _field_of_key(
+    records: Sequence[Record], columns: Sequence[ProposedColumn], text_of: Callable[[bytes], str | None]
+) -> tuple[ProposedColumn, int] | None:
+    """Return the value's field that most keys are equal to, and in how many records."""
+    counts: Counter[str] = Counter()
+    compared = 0
+    for record in records:
+        value = _parsed(record.value) if record.key is not None and record.value is not None else None
+        if not isinstance(value, Members):
+            continue
+        compared += 1
+        assert record.key is not None
+        key_text = text_of(record.key)
+        counts.update(name for name, item in dict(value).items() if isinstance(item, str) and str(item) == key_text)
+    columns_by_field = {column.field: column for column in columns}
+    for name, count in counts.most_common(1):
+        if name in columns_by_field and compared > 1 and count >= MOSTLY * compared:
+            return columns_by_field[name], count
+    return None
+
+
+def _propose_time(
+    rows: Sequence[tuple[Record, Any]], columns: Sequence[ProposedColumn], declared: DeclarationParts
+) -> tuple[str, list[str]]:
+    """Return the field of the event time, "" for the record's own time, and a note that says why."""
+    if declared.is_change_log:
+        return "", ["The event time is that of the change in the database (docs/databases.md)."]
+    best_count, best_field = 0, ""
+    for column in columns:
+        if column.type.name not in ("timestamp", "bigint"):
+            continue
+        near_count = sum(
+            (ms := _time_of(dict(row).get(column.field))) is not None and abs(ms - record.timestamp) <= DAY_MS
+            for record, row in rows
+            if isinstance(row, Members)
+        )
+        if near_count > best_count:
+            best_count, best_field = near_count, column.field
+    if best_count < MOSTLY * len(rows):
+        return "", []
+    return best_field, [
+        f"The event time is {best_field}: in {best_count:,} of {len(rows):,} records it lies within a day of the "
+        "record's own timestamp."
+    ]
+
+
+def _time_of(value: Any) -> int | None:
+    """Return the milliseconds of a moment in JSON; None for what is none."""
+    if isinstance(value, JsonNumber):
+        return int(value) if value.isdecimal() and len(value) <= 15 else None
+    if not isinstance(value, str):
+        return None
+    try:
+        return time_ms(value)
+    except ConfigError:
+        return None
+
+
+def _declare_source(declared: DeclarationParts) -> Source:
+    declared_stream = (debezium if declared.is_change_log else stream)(declared.topic, **arguments(declared))
+    assert isinstance(declared_stream.source, Source)
+    return declared_stream.source
+
+
+def _propose_sql(declared: DeclarationParts, records: Sequence[Record], unread_count: int) -> tuple[str, list[str]]:
+    """Return the declaration in SQL, "" if there is none, and notes. unread_count: what the one in Python leaves."""
+    unread_max = unread_count + (1 - MOSTLY) * len(records)
+    if statement := _possible_statement(declared, records, unread_max):
+        return statement, _note_no_time(declared, statement)
+    possible_columns = tuple(column for column in declared.columns if _is_possible_in_sql(declared, column))
+    notes = [
+        f"In SQL, no column can have the name of field {field!r}: it is left out."
+        for field, _ in declared.columns
+        if field not in dict(possible_columns)
+    ]
+    declared = replace(declared, columns=possible_columns)
+    if statement := _possible_statement(declared, records, unread_max):
+        return statement, [*notes, *_note_no_time(declared, statement)]
+    return "", ["In SQL, it can't be declared: write the columns by hand (docs/sql.md)."]
+
+
+def _possible_statement(declared: DeclarationParts, records: Sequence[Record], unread_max: float) -> str:
+    """Return a statement that is taken, with the event time if that leaves at most `unread_max` records unread."""
+    for is_timed in (True, False) if declared.event_time in dict(declared.columns) else (False,):
+        for is_quoted in (False, True):
+            statement = sql_text(declared, quoted=is_quoted, timed=is_timed)
+            source = _sql_source(declared.topic, statement)
+            if source is not None and (not is_timed or _count_unread(source, records) <= unread_max):
+                return statement
+    return ""
+
+
+def _note_no_time(declared: DeclarationParts, statement: str) -> list[str]:
+    if not declared.event_time or "TIMESTAMP=" in statement.rpartition(" WITH (")[2]:
+        return []
+    return [f"In SQL, {declared.event_time} is no event time: no TIMESTAMP_FORMAT reads its values."]
+
+
+def _is_possible_in_sql(declared: DeclarationParts, column: tuple[str, FieldType]) -> bool:
+    alone = replace(declared, columns=(column, ("another", FieldType("string"))), key=(("id", FieldType("string")),))
+    return any(
+        _sql_source(declared.topic, sql_text(alone, quoted=quoted, timed=False)) is not None for quoted in (False, True)
+    )
+
+
+def _count_unread(source: Source, records: Sequence[Record]) -> int:
+    try:
+        return sum(item.records for item in _unread(source, records))
+    except NeedsSpark:
+        return 0
+
+
+def _sql_source(topic: str, statement: str) -> Source | None:
+    """Return what a statement declares; None if it is refused."""
+    script = Script(folder=Path())
+    try:
+        script.run(statement)
+        node = script.find(sql_name(topic).upper(), 0).relation.node
+    except (SqlError, PlanError):
+        return None
+    source = (node.stream if isinstance(node, Table) else node).source
+    return source if isinstance(source, Source) else None
+
+
+def _unread(source: Source, records: Sequence[Record]) -> tuple[Unread, ...]:
+    """Return what a source does not read of the sample, by reason. Raises NeedsSpark."""
+    bad_records = model.run(App((), (), (source,)), records, decode_record).quarantine[source.name]
+    first_places: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for record, reason in bad_records:
+        kind = reason.partition(", found ")[0]
+        first_places.setdefault(kind, f"{record.topic}/{record.partition}/{record.offset}")
+        counts[kind] += 1
+    return tuple(Unread(kind, count, first_places[kind]) for kind, count in counts.most_common())
