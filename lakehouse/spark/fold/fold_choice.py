@@ -9,7 +9,7 @@ from lakehouse.plan.aggregation import SQL_KINDS, can_subtract
 from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy, LatestSent, RowHistory
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping
-from lakehouse.spark.fold.aggregate_history import AggregateHistoryFold
+from lakehouse.spark.fold.aggregate_history import AggregateHistoryFold, OrderedHistoryFold, depends_on_order
 from lakehouse.spark.fold.forms.aggregates import Form
 from lakehouse.spark.fold.latest import LatestFold, LatestSentFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
@@ -21,7 +21,10 @@ from lakehouse.spark.fold.table_fold import TableFold
 
 def choose_fold(table: Table, forms: Sequence[Form] = ()) -> TableFold:
     """Return a table's fold. forms: those of its aggregations; none where only keys and times of records count."""
-    return fold_class(table.fold, table)(table, forms)
+    chosen_class = fold_class(table.fold, table)
+    if chosen_class is AggregateHistoryFold and any(map(depends_on_order, forms)):
+        chosen_class = OrderedHistoryFold
+    return chosen_class(table, forms)
 
 
 @singledispatch
