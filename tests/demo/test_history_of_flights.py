@@ -6,7 +6,6 @@ import json
 import uuid
 from bisect import bisect_right
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from tests.seeds import seeds
 if TYPE_CHECKING:
     from lakehouse.kafka.embedded.broker import Broker
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = 200
 PARTS = 3
 
@@ -65,15 +63,25 @@ def test_the_year_at_random_moments(broker: Broker, lake: Any, seed: int) -> Non
         return points[index - 1][1:] if index else None
 
     first_ms, last_ms = records[0].timestamp_ms, max(record.timestamp_ms for record in records)
-    for _ in range(MOMENTS):
-        ms = dice.randrange(first_ms - 1_000_000, last_ms + 1_000_000)
-        moment = f"TIMESTAMPTZ '{(EPOCH + timedelta(milliseconds=ms)).isoformat()}'"
-        holds = f"valid_from <= {moment} AND (valid_to > {moment} OR valid_to IS NULL)"
-        rows = one.query(f"SELECT tailnum, dest, flight FROM airborne_history WHERE {holds}").rows
-        found = {tailnum: (dest, flight) for tailnum, dest, flight in rows}
-        assert len(found) == len(rows), ms
+    moments = sorted({dice.randrange(first_ms - 1_000_000, last_ms + 1_000_000) for _ in range(MOMENTS)})
+
+    def held(columns: str, table: str) -> dict[int, dict[str, tuple[Any, ...]]]:
+        """The rows of a history at each moment, by key."""
+        times = ", ".join(f"({ms}, epoch_ms({ms}))" for ms in moments)
+        rows = one.query(
+            f"SELECT ms, {columns} FROM {table} JOIN (VALUES {times}) AS moments(ms, moment) ON "
+            "valid_from AT TIME ZONE 'UTC' <= moment AND (valid_to AT TIME ZONE 'UTC' > moment OR valid_to IS NULL)"
+        ).rows
+        rows_by_moment: dict[int, dict[str, tuple[Any, ...]]] = {ms: {} for ms in moments}
+        for ms, key, *values in rows:
+            assert key not in rows_by_moment[ms], (key, ms)
+            rows_by_moment[ms][key] = tuple(values)
+        return rows_by_moment
+
+    planes_held = held("tailnum, dest, flight", "airborne_history")
+    sums_held = held("carrier, n, flights", "carriers_history")
+    for ms in moments:
         expected = {key: newest(points, ms) for key, points in planes.items()}
-        assert found == {key: point[0] for key, point in expected.items() if point and point[0] is not None}, ms
-        rows = one.query(f"SELECT carrier, n, flights FROM carriers_history WHERE {holds}").rows
+        assert planes_held[ms] == {key: point[0] for key, point in expected.items() if point and point[0] is not None}
         sums = {key: newest(points, ms) for key, points in totals.items()}
-        assert {carrier: (n, total) for carrier, n, total in rows} == {key: s for key, s in sums.items() if s}, ms
+        assert sums_held[ms] == {key: point for key, point in sums.items() if point}
