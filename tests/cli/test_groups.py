@@ -42,9 +42,9 @@ def shown(help_page: str) -> list[str]:
 
 def test_the_top_has_a_dozen_names_and_the_help_lists_their_commands(lakehouse):
     page = lakehouse("--help").out
-    assert shown(page) == ["setup", "init", "demo", "plan", "run", "status", "query", "sql", *TREE]
-    assert len(shown(page)) <= 17
-    assert len(page[page.index("─ Commands ─") : page.rindex("╰")].splitlines()) <= 32
+    assert shown(page) == ["setup", "init", "demo", "infer", "plan", "run", "status", "query", "sql", *TREE]
+    assert len(shown(page)) <= 18
+    assert len(page[page.index("─ Commands ─") : page.rindex("╰")].splitlines()) <= 33
     words = " ".join(page.replace("│", " ").split())
     for names in TREE.values():
         assert ", ".join(names.split()) in words
@@ -57,7 +57,7 @@ def test_a_group_shows_what_is_in_it(lakehouse, group):
 
 
 def test_every_flat_name_is_in_the_tree_or_an_alias():
-    assert {*FLAT, "sql", "setup"} == {*ALONE, *MOVED, "test"}  # these two are younger than the groups
+    assert {*FLAT, "sql", "setup", "infer"} == {*ALONE, *MOVED, "test"}  # these three are younger than the groups
     assert {group.name: " ".join(group.commands) for group in GROUPS} == TREE
 
 
@@ -129,7 +129,7 @@ def test_completion_offers_the_groups_and_not_the_aliases(folder):
 def test_the_page_of_commands_says_where_each_went():
     page = (PROJECT / "docs" / "commands.md").read_text()
     assert all(f"| `lakehouse {name}` | `lakehouse {group} {name}` |" in page for name, group in MOVED.items())
-    assert all(f"| `lakehouse {name}` | the same |" in page for name in ALONE if name not in ("sql", "setup"))
+    assert all(f"| `lakehouse {name}` | the same |" in page for name in ALONE if name not in ("sql", "setup", "infer"))
 
 
 def test_docs_and_messages_name_the_commands_by_their_groups():

@@ -26,10 +26,11 @@ def infer(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a declaration for a topic, in Python and SQL, with what speaks for it in its newest records.
+    """Propose a declaration for a topic, from its records.
 
-    Nothing is changed: no consumer group is left behind, and no lake is needed. The records of the sample that the
-    declaration would send to the quarantine are counted, by reason.
+    It is in Python and SQL, with what speaks for each column in the topic's newest records. Nothing is changed: no
+    consumer group is left behind, and no lake is needed. The records of the sample that the declaration would send to
+    the quarantine are counted, by reason.
 
     Example: lakehouse infer orders
     """
