@@ -37,7 +37,7 @@ RETURNED = (
     "run.audit.finding.Problem", "run.repair.backfill.Backfilled", "run.repair.correct.Corrected",
     "run.repair.replay.FixOutcome", "run.repair.stages.RepairPlan", "spark.fold.content.Content",
     "run.repair.rebuild.Proof", "run.repair.rebuild.Backtested", "run.repair.rehydrate.Rehydrated",
-    "plan.lineage.drawing.Drawing",
+    "plan.lineage.drawing.Drawing", "spark.audit.tried_rule.TriedRule",
 )  # fmt: skip
 
 
