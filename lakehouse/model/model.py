@@ -19,6 +19,7 @@ from lakehouse.model.stream_join import join_streams
 from lakehouse.model.table_join import changes_as_events, join_with_table
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
@@ -140,6 +141,7 @@ def _decode_records(
     source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]
 ) -> list[Event]:
     events = []
+    expectations = source.judged_expectations
     keys_before: dict[Key, Row] = {}  # since the last truncate, each key at the place of its last record
     for record in records:
         if record.topic != source.topic:
@@ -166,7 +168,9 @@ def _decode_records(
                 outcome = BadRecord(EVENT_TIME.format(source.event_time))
             elif (refusal_reason := time_refusal(source, event_ms, record, own=outcome.value is None)) is not None:
                 outcome = BadRecord(refusal_reason)
-            elif (unmet := _unmet_expectation(source, outcome, column_values | {"rowtime": event_ms})) is not None:
+            elif expectations and (
+                (unmet := _unmet_expectation(expectations, outcome, column_values | {"rowtime": event_ms})) is not None
+            ):
                 outcome = BadRecord(unmet)
             else:
                 column_values["rowtime"] = event_ms
@@ -187,11 +191,11 @@ def _decode_records(
     return events
 
 
-def _unmet_expectation(source: Source, decoded: Decoded, column_values: Row) -> str | None:
+def _unmet_expectation(expectations: Iterable[Expectation], decoded: Decoded, column_values: Row) -> str | None:
     """Return why a record does not meet the first of the expectations that it fails; None if it meets all."""
     if decoded.value is None:
         return None
-    for expectation in source.judged_expectations:
+    for expectation in expectations:
         if evaluate(expectation.condition, column_values) is not True:
             return expectation.reason(column_values)
     return None

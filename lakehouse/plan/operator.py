@@ -81,17 +81,10 @@ class Operator:
         return {}, {}
 
 
-@dataclass(frozen=True, slots=True)
-class Latest(Operator):
-    """The latest value of each key: an upsert; a null value deletes."""
+class WithoutWindows:
+    """The facts of a fold whose rows belong to no windows."""
 
-    @property
-    def by(self) -> tuple[Named, ...]:
-        return ()
-
-    @property
-    def aggregations(self) -> tuple[NamedAggregation, ...]:
-        return ()
+    __slots__ = ()
 
     @property
     def window(self) -> None:
@@ -109,6 +102,19 @@ class Latest(Operator):
     @property
     def has_clock(self) -> bool:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Latest(WithoutWindows, Operator):
+    """The latest value of each key: an upsert; a null value deletes."""
+
+    @property
+    def by(self) -> tuple[Named, ...]:
+        return ()
+
+    @property
+    def aggregations(self) -> tuple[NamedAggregation, ...]:
+        return ()
 
     def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return the columns of a row, the key's first. stream_columns: the columns of the stream's records."""
@@ -284,7 +290,7 @@ class Aggregate(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class RowHistory(Operator):
+class RowHistory(WithoutWindows, Operator):
     """Each row that a key had, from one event time until the next: see `lakehouse.semantics.operators.row_history`.
 
     of: the fold that gives these rows.
@@ -326,20 +332,8 @@ class RowHistory(Operator):
         return self.of.aggregations
 
     @property
-    def window(self) -> None:
-        return None
-
-    @property
-    def windows(self) -> tuple[str, ...]:
-        return ()
-
-    @property
     def own_key(self) -> tuple[str, ...]:
         return (VALID_FROM,)
-
-    @property
-    def has_clock(self) -> bool:
-        return False
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -431,7 +425,7 @@ class Suppress(Operator):
         return {}, {"suppress": True}
 
 
-Fold = Latest | Aggregate | RowHistory
+Fold = Latest | LatestBy | Aggregate | RowHistory
 IN_TEXT = (Having, Final, Expire, Suppress)  # in the order of SQL's clauses
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from lakehouse.semantics.operators.cell import Arrival, CellChange, Cells, Outcome, Rules, add_record
@@ -27,6 +28,7 @@ from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.time.years import LAST_MS
 
 R = TypeVar("R")
+_time_of = attrgetter("time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,10 @@ class LatestHistory(Generic[R]):
     def __init__(self) -> None:
         self._points: list[HistoryPoint[R]] = []
 
-    @property
-    def points(self) -> list[HistoryPoint[R]]:
-        return self._points
-
     def put(self, new_point: HistoryPoint[R]) -> tuple[list[HistoryPoint[R]], list[HistoryPoint[R]]]:
         """Take in a record; return the points that it removes and those whose row begins or ends anew, by time."""
-        times = [point.time for point in self._points]
-        first_index, later_index = bisect_left(times, new_point.time), bisect_right(times, new_point.time)
+        first_index = bisect_left(self._points, new_point.time, key=_time_of)
+        later_index = bisect_right(self._points, new_point.time, key=_time_of)
         before_index = later_index - 1
         if before_index >= 0 and self._points[before_index].order > new_point.order:
             return [], []
@@ -90,5 +88,5 @@ class LatestHistory(Generic[R]):
 
     def end_of(self, point: HistoryPoint[R]) -> int | None:
         """Return the time of the next point; None if there is none."""
-        index = bisect_right([other.time for other in self._points], point.time)
+        index = bisect_right(self._points, point.time, key=_time_of)
         return self._points[index].time if index < len(self._points) else None

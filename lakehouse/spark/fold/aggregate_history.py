@@ -26,7 +26,7 @@ from lakehouse.spark.fold.forms.aggregates import (
     WideSumForm,
 )
 from lakehouse.spark.fold.python_aggregates import PythonFold
-from lakehouse.spark.fold.table_fold import BatchInput, FoldedRows, OpeningRows
+from lakehouse.spark.fold.table_fold import OpeningRows
 
 TIMES = (("_start", VALID_FROM), ("_end", VALID_TO))
 
@@ -44,7 +44,7 @@ def depends_on_order(form: Form) -> bool:
     return True
 
 
-class AggregateHistoryFold(AggregateFold):
+class AggregateHistoryFold(history_rows.SqlHistoryFold, AggregateFold):
     """The rows that a group had, for aggregates that do not depend on the order of their values.
 
     The columns while a batch is folded: `_from`, the time of a point in milliseconds; `_kept`, the accumulators of a
@@ -55,36 +55,20 @@ class AggregateHistoryFold(AggregateFold):
     def _operator(self) -> Aggregate:
         return _operator_of(self.table.fold)
 
-    @property
-    def bound_columns(self) -> tuple[str, ...]:
-        return (*self.table.group, "rowtime")
-
     def input_of(self, form: Form, *, units: bool) -> Column:
         return form.unit()
 
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
-        return history_rows.with_times(super().visible_fields(stream_rows), len(self.table.group))
+        return history_rows.with_times(AggregateFold.visible_fields(self, stream_rows), len(self.table.group))
 
-    def fold_batch(self, batch: BatchInput) -> FoldedRows:
-        kept_rows = batch.read_rows().alias("t").where(history_rows.may_change(batch.bounds, "rowtime"))
-        return FoldedRows(self._changed_rows(batch.records, kept_rows))
-
-    def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:
-        return self.overlay_rows(rows, self._changed_rows(records, rows))
-
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
-        raise NotImplementedError  # the plan refuses what reads them
-
-    def _changed_rows(self, records: DataFrame, rows: DataFrame | None) -> DataFrame:
-        """Return the rows that records change. rows: those that the table keeps; None for none."""
+    def changed_rows(self, records: DataFrame, rows: DataFrame | None) -> DataFrame:
         group = self.table.group
         units = [f"_in_{form.name}" for form in self.forms]
         points = records.select(*group, F.col("rowtime").alias("_from"), "_position", F.lit(1).alias("_new"), *units)
         if rows is not None:
-            touched_rows = history_rows.touched_rows(rows, records, group, "rowtime")
             accumulators = F.struct(*[f"`{form.accumulator}`" for form in self.forms], F.lit(0)).alias("_kept")
             times = [F.unix_millis(VALID_FROM).alias("_from"), F.unix_millis(VALID_TO).alias("_kept_to")]
-            kept_points = touched_rows.select(*group, *times, "_position", accumulators)
+            kept_points = self.touched_rows(rows, records).select(*group, *times, "_position", accumulators)
             points = points.unionByName(kept_points, allowMissingColumns=True)
         # Records of one time are peers: each has the values after all of them.
         until_now = Window.partitionBy(*group).orderBy("_from").rangeBetween(Window.unboundedPreceding, 0)

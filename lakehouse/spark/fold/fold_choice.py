@@ -21,45 +21,42 @@ from lakehouse.spark.fold.table_fold import TableFold
 
 def choose_fold(table: Table, forms: Sequence[Form] = ()) -> TableFold:
     """Return a table's fold. forms: those of its aggregations; none where only keys and times of records count."""
-    chosen_class = fold_class(table.fold, table)
-    if chosen_class is AggregateHistoryFold and any(map(depends_on_order, forms)):
-        chosen_class = OrderedHistoryFold
-    return chosen_class(table, forms)
+    return fold_class(table.fold, table, forms)(table, forms)
 
 
 @singledispatch
-def fold_class(operator: Fold, table: Table) -> type[TableFold]:
-    """Return the class that folds a table's records, by the table's operator."""
+def fold_class(operator: Fold, table: Table, forms: Sequence[Form]) -> type[TableFold]:
+    """Return the class that folds a table's records, by the table's operator. forms: see `choose_fold`."""
     raise NotImplementedError(type(operator))
 
 
 @fold_class.register
-def _latest_class(operator: Latest, table: Table) -> type[TableFold]:
+def _latest_class(operator: Latest, table: Table, forms: Sequence[Form]) -> type[TableFold]:
     return LatestFold
 
 
 @fold_class.register
-def _latest_sent_class(operator: LatestSent, table: Table) -> type[TableFold]:
+def _latest_sent_class(operator: LatestSent, table: Table, forms: Sequence[Form]) -> type[TableFold]:
     return LatestSentFold
 
 
 @fold_class.register
-def _latest_by_class(operator: LatestBy, table: Table) -> type[TableFold]:
+def _latest_by_class(operator: LatestBy, table: Table, forms: Sequence[Form]) -> type[TableFold]:
     return LatestByOrderFold
 
 
 @fold_class.register
-def _history_class(operator: RowHistory, table: Table) -> type[TableFold]:
+def _history_class(operator: RowHistory, table: Table, forms: Sequence[Form]) -> type[TableFold]:
     match operator.of:
         case LatestBy():
             return LatestByHistoryFold
         case Latest():
             return LatestHistoryFold
-    return AggregateHistoryFold
+    return OrderedHistoryFold if any(map(depends_on_order, forms)) else AggregateHistoryFold
 
 
 @fold_class.register
-def _aggregate_class(operator: Aggregate, table: Table) -> type[TableFold]:
+def _aggregate_class(operator: Aggregate, table: Table, forms: Sequence[Form]) -> type[TableFold]:
     if table.stream.undoes:
         in_sql = all(can_subtract(item, table.stream.columns) for item in operator.aggregations)
     else:

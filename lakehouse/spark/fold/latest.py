@@ -28,10 +28,10 @@ class LatestFold(TableFold):
 
     @property
     def _value_names(self) -> list[str]:
-        return [column.name for column in self.table.stream.columns if column.name not in self.table.key]
+        return [column.name for column in self.table.stream.columns if column.name not in self.table.group]
 
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
-        return nullable_fields(stream_rows.select(*self.table.key, *self._value_names))
+        return nullable_fields(stream_rows.select(*self.table.group, *self._value_names))
 
     def has_null_key(self, stream_rows: DataFrame) -> Column:
         return F.col("_null_key")

@@ -11,65 +11,28 @@ begins, there was a delete. The columns while a batch is folded:
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from lakehouse.plan.operator import VALID_FROM, VALID_TO, LatestBy, RowHistory
-from lakehouse.spark.fold import history_rows
-from lakehouse.spark.fold.bounds import KeyBounds
+from lakehouse.spark.fold.history_rows import SqlHistoryFold, with_times
 from lakehouse.spark.fold.latest import LatestFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
-from lakehouse.spark.fold.table_fold import BatchInput, FoldedRows, OpeningRows, ReadRows, nullable_fields
+from lakehouse.spark.fold.table_fold import ReadRows
 
 
-class LatestHistoryFold(LatestFold):
+class LatestHistoryFold(SqlHistoryFold, LatestFold):
     """The rows that a key of `latest` had."""
 
-    @property
-    def bound_columns(self) -> tuple[str, ...]:
-        return (*self.table.group, "rowtime")
-
-    @property
-    def _value_names(self) -> list[str]:
-        return [column.name for column in self.table.stream.columns if column.name not in self.table.group]
-
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
-        fields = nullable_fields(stream_rows.select(*self.table.group, *self._value_names))
-        return history_rows.with_times(fields, len(self.table.group))
+        return with_times(LatestFold.visible_fields(self, stream_rows), len(self.table.group))
 
-    def fold_batch(self, batch: BatchInput) -> FoldedRows:
-        late_observation = Observation()
-        records, late_rows = batch.records, None
-        if self.judges_lateness:
-            records = self.with_lateness(records)
-            records = records.observe(late_observation, F.count_if("_late").alias("late"))
-            late_rows = records.where("_late").select(*self.table.group, "_position")
-            records = records.where(~F.col("_late"))
-        kept_rows = batch.read_rows().alias("t").where(self._may_change(batch.bounds))
-        changed_rows = self._changed_rows(records, kept_rows)
-        if late_rows is None:
-            return FoldedRows(changed_rows)
-        return FoldedRows(changed_rows, late_rows, lambda: int(late_observation.get["late"]))
-
-    def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:
-        return self.overlay_rows(rows, self._changed_rows(self.timely_records(records), rows))
-
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
-        raise NotImplementedError  # the plan refuses what reads them
-
-    def _may_change(self, bounds: KeyBounds) -> Column:
-        return history_rows.may_change(bounds, "rowtime")
-
-    def _changed_rows(self, records: DataFrame, rows: DataFrame | None) -> DataFrame:
-        """Return the rows that records change: whole rows, or `_tombstone` for one that is gone.
-
-        rows: the rows that the table keeps, of which those of the records' keys are read; None for none.
-        """
+    def changed_rows(self, records: DataFrame, rows: DataFrame | None) -> DataFrame:
         points = self._points_of(records)
         if rows is not None:
-            touched_rows = history_rows.touched_rows(rows, records, self.table.group, "rowtime")
-            points = points.unionByName(self._kept_points(touched_rows), allowMissingColumns=True)
+            kept_points = self._kept_points(self.touched_rows(rows, records))
+            points = points.unionByName(kept_points, allowMissingColumns=True)
         group, order = list(self.table.group), F.struct(*self.order_columns)
         by_time = Window.partitionBy(*group).orderBy("_from", *self.order_columns)
         greatest_order = F.max(order).over(by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow))

@@ -162,13 +162,17 @@ class TableFold(RowMerge, ABC):
     def fold_batch(self, batch: BatchInput) -> FoldedRows:
         """Fold a batch. Its rows are then merged with those that the table keeps: see `RowMerge`."""
         if not self.judges_lateness:
-            return FoldedRows(self.new_rows(batch.records))
+            return FoldedRows(self.fold_timely(batch.records, batch))
         late_observation = Observation()
         judged_records = self.with_lateness(batch.records, batch.read_rows)
         judged_records = judged_records.observe(late_observation, F.count_if("_late").alias("late"))
-        late_rows = judged_records.where("_late").select(*self.table.key, "_position")
-        new_rows = self.new_rows(judged_records.where(~F.col("_late")))
+        late_rows = judged_records.where("_late").select(*self.table.group, *self.table.windows, "_position")
+        new_rows = self.fold_timely(judged_records.where(~F.col("_late")), batch)
         return FoldedRows(new_rows, late_rows, lambda: int(late_observation.get["late"]))
+
+    def fold_timely(self, records: DataFrame, batch: BatchInput) -> DataFrame:
+        """Return one row for each row of the table that a batch's timely records touch."""
+        return self.new_rows(records)
 
     def new_rows(self, records: DataFrame) -> DataFrame:
         """Return one row for each row of the table that timely records touch, made of these records alone."""
