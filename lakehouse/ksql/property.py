@@ -123,13 +123,15 @@ def wrap_property(properties: Properties, value_format: str) -> bool:
     return is_wrapped or not traits.wraps
 
 
-def history_property(properties: Properties) -> bool:
-    """Say whether a table is the history of its rows, by event time. Raises SqlError."""
+def history_property(properties: Properties, kind: str) -> bool:
+    """Say whether a table is the history of its rows, by event time. kind: STREAM or TABLE. Raises SqlError."""
     word = text_property(properties, "HISTORY")
     if word is None:
         return False
     if word.lower() != "event":
         raise SqlError("HISTORY takes 'event': by event time", properties["HISTORY"].position, found=repr(word))
+    if kind != "TABLE":
+        raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", properties["HISTORY"].position)
     return True
 
 

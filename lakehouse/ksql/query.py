@@ -105,7 +105,7 @@ def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stre
         return node.rows
     if query.where is not None or query.joins or query.group_by or type(node.fold) is not Latest or node.behind:
         raise SqlError(
-            f"HISTORY is kept of a topic's table, without WHERE, JOIN and GROUP BY, or of the groups of a stream; "
+            "HISTORY is kept of a topic's table, without WHERE, JOIN and GROUP BY, or of the groups of a stream; "
             f"{query.relation.name} is a table",
             query.relation.position,
         )

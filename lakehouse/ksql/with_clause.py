@@ -38,7 +38,6 @@ OF_BOTH = (
 OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT", "TRUNCATES")
 OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", "HISTORY", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
-OF_HISTORY = ("HISTORY",)  # of a query: a history has no topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,11 @@ class WithClause:
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
-    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. is_history: the table
-    is the history of its rows. record_names: the full names of the
-    records that are written as keys and as values, in a format with a registry; empty for the usual one. of_change_log:
-    the properties that only a database's change log has, as they are written. schema_ids: of the schemas that have the
-    columns of the key and of the value; None for the topic's pinned ones.
+    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. is_history: the table is the history
+    of its rows. record_names: the full names of the records that are written as keys and as values, in a format with a
+    registry; empty for the usual one. of_change_log: the properties that only a database's change log has, as they are
+    written. schema_ids: of the schemas that have the columns of the key and of the value; None for the topic's pinned
+    ones.
     """
 
     topic: str
@@ -136,9 +135,6 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
             "Name a column: TIMESTAMP='AT'",
             properties["MAX_AHEAD"].position,
         )
-    is_history = history_property(properties)
-    if is_history and statement.kind != "TABLE":
-        raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", properties["HISTORY"].position)
     validates = flag_property(properties, "VALIDATE")
     if validates and not any(traits_of_sql(format).validated for format in (value_format, key_format)):
         raise SqlError(
@@ -151,7 +147,7 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
         window=window_size_property(properties),
         max_ahead=max_ahead,
         validates=validates,
-        is_history=is_history,
+        is_history=history_property(properties, statement.kind),
         of_change_log=of_change_log,
     )
     return _with_wrap_setting(source_clause, properties, settings)
@@ -206,14 +202,12 @@ def query_properties(
 
 def is_history_query(statement: CreateAs) -> bool:
     """Say whether a query's table is the history of its rows. Raises SqlError, also for what a topic would have."""
-    if not history_property(statement.properties):
+    if not history_property(statement.properties, statement.kind):
         return False
-    position = statement.properties["HISTORY"].position
-    if statement.kind != "TABLE":
-        raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", position)
-    if other_names := [name for name in statement.properties if name not in OF_HISTORY]:
+    if other_names := [name for name in statement.properties if name != "HISTORY"]:
         raise SqlError(
-            f"a history is kept in the lake, and not in a topic. Leave out {', '.join(other_names)}", position
+            f"a history is kept in the lake, and not in a topic. Leave out {', '.join(other_names)}",
+            statement.properties["HISTORY"].position,
         )
     return True
 

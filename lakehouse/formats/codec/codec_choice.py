@@ -13,11 +13,7 @@ from lakehouse.formats.codec.debezium_avro import DebeziumAvroCodec
 from lakehouse.formats.codec.delimited import DelimitedCodec
 from lakehouse.formats.codec.json_codec import ConnectJsonCodec, JsonAnyCaseCodec, JsonBareCodec, JsonCodec
 from lakehouse.formats.codec.json_registered import (
-    JsonRegisteredAnyCaseCodec,
-    JsonRegisteredBareCodec,
     JsonRegisteredCodec,
-    JsonValidatedAnyCaseCodec,
-    JsonValidatedBareCodec,
     JsonValidatedCodec,
 )
 from lakehouse.formats.codec.primitive import PrimitiveCodec
@@ -61,10 +57,10 @@ CODECS: dict[str, type[Codec]] = {
     "avro_bare": AvroBareCodec,
     "json_sr": JsonRegisteredCodec,
     "json_sr_valid": JsonValidatedCodec,
-    "json_sr_any_case": JsonRegisteredAnyCaseCodec,
-    "json_sr_any_case_valid": JsonValidatedAnyCaseCodec,
-    "json_sr_bare": JsonRegisteredBareCodec,
-    "json_sr_bare_valid": JsonValidatedBareCodec,
+    "json_sr_any_case": JsonRegisteredCodec,
+    "json_sr_any_case_valid": JsonValidatedCodec,
+    "json_sr_bare": JsonRegisteredCodec,
+    "json_sr_bare_valid": JsonValidatedCodec,
     "connect_json": ConnectJsonCodec,
     "protobuf": ProtobufCodec,
     "protobuf_any_case": ProtobufCodec,

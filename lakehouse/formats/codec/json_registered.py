@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.codec.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
@@ -30,18 +30,24 @@ from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import DECLARED_ID, parse_schema_options
 from lakehouse.plan.registered.writer_schema import WriterSchema
 
+# By the kind of what stands behind the prefix.
+_PLAIN_CODECS: dict[str, type[JsonCodec]] = {
+    "json": JsonCodec,
+    "json_any_case": JsonAnyCaseCodec,
+    "json_bare": JsonBareCodec,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class JsonRegisteredCodec(Codec):
-    """An object behind a prefix. People write the JSON alone, as they do without a registry."""
+    """JSON behind a prefix: an object, or a value alone. People write the JSON alone, as they do without a registry."""
 
     schemas: WriterSchemas = NO_SCHEMAS
-    _plain_class: ClassVar[type[JsonCodec]] = JsonCodec
 
     @property
     def _plain(self) -> JsonCodec:
         """The codec of what stands behind the prefix."""
-        return self._plain_class(self.format)
+        return _PLAIN_CODECS[self.format.traits.behind_prefix](self.format)
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return self._plain.decode(_behind_prefix(data), columns)
@@ -83,22 +89,8 @@ class JsonRegisteredCodec(Codec):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonRegisteredAnyCaseCodec(JsonRegisteredCodec):
-    """The same as SQL reads it: names in any case, numbers in quotes."""
-
-    _plain_class: ClassVar[type[JsonCodec]] = JsonAnyCaseCodec
-
-
-@dataclass(frozen=True, slots=True)
-class JsonRegisteredBareCodec(JsonRegisteredCodec):
-    """The only column's value, as SQL reads it."""
-
-    _plain_class: ClassVar[type[JsonCodec]] = JsonBareCodec
-
-
-@dataclass(frozen=True, slots=True)
 class JsonValidatedCodec(JsonRegisteredCodec):
-    """An object that fits its writer's schema. A null needs to fit none.
+    """JSON that fits its writer's schema. A null needs to fit none.
 
     Tests have no registry: there every JSON fits.
     """
@@ -129,20 +121,6 @@ class JsonValidatedCodec(JsonRegisteredCodec):
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
         return schema_problem(schema)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonValidatedAnyCaseCodec(JsonValidatedCodec):
-    """The same as SQL reads it: names in any case, numbers in quotes."""
-
-    _plain_class: ClassVar[type[JsonCodec]] = JsonAnyCaseCodec
-
-
-@dataclass(frozen=True, slots=True)
-class JsonValidatedBareCodec(JsonValidatedCodec):
-    """The only column's value, as SQL reads it."""
-
-    _plain_class: ClassVar[type[JsonCodec]] = JsonBareCodec
 
 
 _EVERYTHING_FITS = WriterSchemas({DECLARED_ID: WriterSchema(JSON_KIND, "true")})
