@@ -23,7 +23,6 @@ from lakehouse.plan.app import App
 from lakehouse.plan.build import stream
 from lakehouse.plan.databases.debezium import debezium
 from lakehouse.plan.origin import Source
-from lakehouse.plan.table import Table
 from lakehouse.run.infer.evidence import MOSTLY, Evidence, FieldType
 from lakehouse.run.infer.texts import DeclarationParts, arguments, python_text, sql_name, sql_text
 from lakehouse.semantics.record import Record
@@ -71,7 +70,8 @@ class Proposal:
 
 def propose(topic: str, records: Sequence[Record]) -> Proposal:
     """Return the declaration that fits most records of a topic. Raises ConfigError if there is nothing to go by."""
-    kinds = Counter(_kind_of(record.value) for record in records)
+    read_records = [(record, *_read_value(record.value)) for record in records]
+    kinds = Counter(kind for _, kind, _ in read_records)
     present = len(records) - kinds[ABSENT]
     if not present:
         raise ConfigError(
@@ -87,9 +87,9 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
         )
     notes = [f"{kinds[other]:,} of {present:,} values are {_WORDS[other]}, not {_WORDS[kind]}." for other in kinds
              if other not in (kind, ABSENT)]  # fmt: skip
-    rows = [(record, _members_of(record.value, kind)) for record in records if _kind_of(record.value) == kind]
+    rows = [(record, value) for record, own_kind, value in read_records if own_kind == kind]
     columns, declared = _columns_of_rows(topic, kind, rows)
-    key_columns, key_format, key_notes = _propose_key(records, columns)
+    key_columns, key_format, key_notes = _propose_key(records, rows if kind == JSON_OBJECT else [], columns)
     named = {column.field for column in key_columns}
     columns = [column for column in columns if column.field not in named]  # a field of that name is the key's column
     if not columns:
@@ -127,20 +127,22 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _kind_of(data: bytes | None) -> str:
+def _read_value(data: bytes | None) -> tuple[str, Any]:
+    """Return the kind of a record's value, and an object as parsed JSON; else its text, None for no value."""
     if data is None:
-        return ABSENT
+        return ABSENT, None
     is_behind_id = schema_id(data) is not None
     value = _parsed(data[PREFIX_LENGTH:] if is_behind_id else data)
     if isinstance(value, Members):
-        return JSON_BEHIND_ID if is_behind_id else JSON_OBJECT
+        return (JSON_BEHIND_ID if is_behind_id else JSON_OBJECT), value
+    text = data.decode(errors="replace")
     if is_behind_id:
-        return REGISTERED
+        return REGISTERED, text
     if value is None and data.strip() == b"null":
-        return ABSENT
+        return ABSENT, None
     if value is not _NO_JSON:
-        return OTHER_JSON
-    return TEXT if _is_text(data) else BYTES
+        return OTHER_JSON, text
+    return (TEXT if _is_text(data) else BYTES), text
 
 
 _NO_JSON = object()
@@ -164,17 +166,6 @@ def _first_id(records: Iterable[Record]) -> int | None:
     return next((id for record in records if (id := schema_id(record.value or b"")) is not None), None)
 
 
-def _members_of(data: bytes | None, kind: str) -> Any:
-    """Return a value as parsed JSON, an object for the formats that have some; else its text."""
-    assert data is not None
-    match kind:
-        case "object behind an id":
-            return _parsed(data[PREFIX_LENGTH:])
-        case "object":
-            return _parsed(data)
-    return data.decode(errors="replace")
-
-
 def _columns_of_rows(
     topic: str, kind: str, rows: Sequence[tuple[Record, Any]]
 ) -> tuple[list[ProposedColumn], DeclarationParts]:
@@ -185,16 +176,21 @@ def _columns_of_rows(
         evidence = f"{len(rows):,} values are {_WORDS[kind]}"
         return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
     envelope, inner_rows = _unwrap(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
-    whole = Evidence()
-    for row in inner_rows:
-        whole.add(row)
-    columns = [
-        ProposedColumn(name, type := member.type(), member.text(type, whole.kinds["object"]), member.example)
-        for name, member in whole.fields.items()
-    ]
+    columns = _columns_of_objects(inner_rows, is_key=False)
     if not columns:
         raise ConfigError(f"topic {topic!r}: its values are JSON objects without a field, so there is no column.")
     return columns, replace(bare, format=envelope or FORMATS[kind])
+
+
+def _columns_of_objects(objects: Sequence[Members], *, is_key: bool) -> list[ProposedColumn]:
+    """Return a column for each field of these objects."""
+    whole = Evidence()
+    for row in objects:
+        whole.add(row)
+    return [
+        ProposedColumn(name, type := member.type(), member.text(type, len(objects)), member.example, is_key)
+        for name, member in whole.fields.items()
+    ]
 
 
 def _unwrap(rows: Sequence[tuple[Record, Any]]) -> tuple[str, list[Any]]:
@@ -218,9 +214,9 @@ def _is_change(row: dict[str, Any]) -> bool:
 
 
 def _propose_key(
-    records: Sequence[Record], columns: Sequence[ProposedColumn]
+    records: Sequence[Record], rows: Sequence[tuple[Record, Members]], columns: Sequence[ProposedColumn]
 ) -> tuple[list[ProposedColumn], str, list[str]]:
-    """Return the key's columns, its format, and notes."""
+    """Return the key's columns, its format, and notes. rows: the values that are objects, which may repeat the key."""
     keys = [record.key for record in records if record.key is not None]
     notes = []
     if len(keys) < len(records):
@@ -237,30 +233,23 @@ def _propose_key(
         format = "json"
         if sum(isinstance(payload, Members) for payload in payloads) >= MOSTLY * len(objects):
             objects, format = [payload for payload in payloads if isinstance(payload, Members)], "connect_json"
-        whole = Evidence()
-        for key in objects:
-            whole.add(key)
-        key_columns = [
-            ProposedColumn(name, type := member.type(), member.text(type, len(objects)), member.example, is_key=True)
-            for name, member in whole.fields.items()
-        ]
-        if key_columns:
+        if key_columns := _columns_of_objects(objects, is_key=True):
             return key_columns, format, notes
     type_name, count, text_of = _key_type(keys)
     evidence = f"{count:,} of {len(keys):,} keys are {_KEY_WORDS[type_name]}"
-    same_field = _field_of_key(records, columns, text_of)
+    same_field = _field_of_key(rows, columns, text_of)
     if same_field is not None:
         column, equal_count = same_field
         evidence += f"; equal to the value's field {column.field!r} in {equal_count:,}"
         key_name = column.field
-    example = text_of(next(key for key in keys)) or ""
+    example = text_of(keys[0])
     return [ProposedColumn(key_name, FieldType(type_name), evidence, example, is_key=True)], "kafka", notes
 
 
 _KEY_WORDS = {"string": "text", "int": "4 bytes", "bigint": "8 bytes", "binary": "bytes"}
 
 
-def _key_type(keys: Sequence[bytes]) -> tuple[str, int, Callable[[bytes], str | None]]:
+def _key_type(keys: Sequence[bytes]) -> tuple[str, int, Callable[[bytes], str]]:
     """Return the type of keys in Kafka's primitives, how many fit, and a function that gives a key's text."""
     texts = sum(map(_is_text, keys))
     if texts >= MOSTLY * len(keys):
@@ -272,19 +261,19 @@ def _key_type(keys: Sequence[bytes]) -> tuple[str, int, Callable[[bytes], str | 
 
 
 def _field_of_key(
-    records: Sequence[Record], columns: Sequence[ProposedColumn], text_of: Callable[[bytes], str | None]
+    rows: Sequence[tuple[Record, Members]],
+    columns: Sequence[ProposedColumn],
+    text_of: Callable[[bytes], str],
 ) -> tuple[ProposedColumn, int] | None:
     """Return the value's field that most keys are equal to, and in how many records."""
     counts: Counter[str] = Counter()
     compared = 0
-    for record in records:
-        value = _parsed(record.value) if record.key is not None and record.value is not None else None
-        if not isinstance(value, Members):
+    for record, row in rows:
+        if record.key is None:
             continue
         compared += 1
-        assert record.key is not None
         key_text = text_of(record.key)
-        counts.update(name for name, item in dict(value).items() if isinstance(item, str) and str(item) == key_text)
+        counts.update(name for name, item in dict(row).items() if isinstance(item, str) and str(item) == key_text)
     columns_by_field = {column.field: column for column in columns}
     for name, count in counts.most_common(1):
         if name in columns_by_field and compared > 1 and count >= MOSTLY * compared:
@@ -388,10 +377,9 @@ def _sql_source(topic: str, statement: str) -> Source | None:
     script = Script(folder=Path())
     try:
         script.run(statement)
-        node = script.find(sql_name(topic).upper(), 0).relation.node
+        source = script.find(sql_name(topic).upper(), 0).relation.stream.source
     except (SqlError, PlanError):
         return None
-    source = (node.stream if isinstance(node, Table) else node).source
     return source if isinstance(source, Source) else None
 
 

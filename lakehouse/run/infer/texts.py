@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.build import stream_name
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, parse_schema
 from lakehouse.plan.names.field import IDENTIFIER, quote_field, suggest_name
@@ -57,7 +58,7 @@ def arguments(declared: DeclarationParts) -> dict[str, Any]:
     names = _column_names([name for name, _ in (*declared.key, *declared.columns)])
     key_names, value_names = names[: len(declared.key)], names[len(declared.key) :]
     result = {"key": _schema(key_names, declared.key), "schema": _schema(value_names, declared.columns)}
-    if not IDENTIFIER.fullmatch(re.sub("[-.]", "_", declared.topic)):
+    if not _names_its_stream(declared.topic):
         result["name"] = suggest_name(declared.topic)
     if not declared.is_change_log and declared.format != "json":
         result["format"] = declared.format
@@ -67,6 +68,15 @@ def arguments(declared: DeclarationParts) -> dict[str, Any]:
         names_by_field = {field: name for name, (field, _) in zip(value_names, declared.columns, strict=True)}
         result["event_time"] = name_text(names_by_field[declared.event_time])
     return result
+
+
+def _names_its_stream(topic: str) -> bool:
+    """Say whether a stream can have the name that is made of its topic's."""
+    try:
+        stream_name(topic, None)
+    except PlanError:
+        return False
+    return True
 
 
 def python_text(declared: DeclarationParts) -> str:
@@ -205,4 +215,4 @@ def _sql_type(type: FieldType, quoted: bool, has_moments: bool) -> str:
 
 
 def _sql_literal(text: str) -> str:
-    return text if text == "true" else "'" + text.replace("'", "''") + "'"
+    return text if text == "true" else quote_field(text)
