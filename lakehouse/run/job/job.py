@@ -277,13 +277,11 @@ class Job:
             def after_batch(tick: int, records: int) -> None:
                 self._say("batch", tick, records, took=round(silver.took, 3))
                 for table, failure in silver.failed():
-                    details = {"table": table, "first": failure.first}
+                    kind, subject, reason = "function failed", {"function": failure.function}, {"error": failure.error}
                     if failure.expectation:
-                        details |= {"expectation": failure.expectation, "reason": failure.error}
-                        self._say("expectation unmet", tick, failure.records, **details)
-                        continue
-                    details |= {"function": failure.function, "error": failure.error}
-                    self._say("function failed", tick, failure.records, **details)
+                        kind, subject = "expectation unmet", {"expectation": failure.expectation}
+                        reason = {"reason": failure.error}
+                    self._say(kind, tick, failure.records, table=table, **subject, first=failure.first, **reason)
                 publish(tick)
                 upkeeping.run_if_due(tick)
                 self._turns.reached(tick)
