@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+DEPLOYMENT = "deploy-"  # begins the name of a deployment's set of tables; no table has such a name
+
 
 def misplaced_topic_message(topic: str, *, own: bool) -> str:
     """Return the message that a topic's rows lie elsewhere than declared. own: they lie in a table of their own."""
@@ -34,10 +36,12 @@ class Layout:
                             which is nowhere else
 
     `beside`: the name of a set of tables built beside the live ones, which shares the lake's bronze and interventions.
+    `members`: those of its tables that read each other there; each of the others reads live tables only.
     """
 
     root: str
     beside: str | None = None
+    members: frozenset[str] = frozenset()
 
     @property
     def tables(self) -> str:
@@ -97,6 +101,10 @@ class Layout:
 
     def stream_declaration(self, stream: str) -> str:
         return f"{self.tables}/control/streams/{stream}.json"
+
+    @property
+    def deployment(self) -> str:
+        return f"{self.tables}/control/deployment.json"
 
     @property
     def requests(self) -> str:

@@ -6,7 +6,7 @@ OpenTable   a declared table in it: where its rows lie, whether it exists, its p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -103,7 +103,13 @@ class OpenLake:
     @property
     def live(self) -> OpenLake:
         """The lake of the live tables, even if this one holds tables that are built beside them."""
-        return self if self.layout.beside is None else self.with_layout(replace(self.layout, beside=None))
+        if self.layout.beside is None:
+            return self
+        return self.with_layout(replace(self.layout, beside=None, members=frozenset()))
+
+    def open_upstream(self, table: Table) -> OpenTable:
+        """Return a table as those that read it here find it: the live one, or one that is built together with them."""
+        return (self if table.name in self.layout.members else self.live).open(table)
 
     @property
     def bronze(self) -> TablePlace:
@@ -178,9 +184,12 @@ class OpenTable:
         """Return the table through a session of its own, see `OpenLake.own_session`."""
         return replace(self, lake=self.lake.own_session())
 
-    def beside(self, name: str) -> OpenTable:
-        """Return the table of that name as it is built beside the live ones, from the same bronze."""
-        return self.with_layout(replace(self.layout, beside=name))
+    def beside(self, name: str, members: Iterable[str] = ()) -> OpenTable:
+        """Return the table in the set of that name, built beside the live ones from the same bronze.
+
+        members: the tables that are built together with it, and read there.
+        """
+        return self.with_layout(replace(self.layout, beside=name, members=frozenset(members)))
 
     @property
     def visible(self) -> TablePlace:

@@ -106,8 +106,8 @@ def test_a_plan_names_the_tables_below_a_changed_one(lake: WrittenLake, folder: 
     text = " ".join(lakehouse("plan", "app.py").out.split())
     assert (
         "table 'place' is read by cities, sizes, moves. A backfill of place reaches them as changes of its rows; what "
-        "they had looked up or counted before stays. To have the new logic in all of it, backfill them afterwards, in "
-        "this order." in text
+        "they had looked up or counted before stays. `lakehouse deploy plan` gives all of them the new logic at one "
+        "tick; or backfill them afterwards, in this order." in text
     )
     assert "table 'cities' is read by" not in text, "its rows are made as before"
     declare(folder)

@@ -33,6 +33,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class Evolution:
 def declaration_properties(table: Table) -> dict[str, str]:
     """Return a table's declaration as the properties of the table in the lake."""
     return {PLAN: declaration_text(table), DECLARATION: fingerprint_text(table_fingerprint(table))}
+
+
+def declaration_digest(table: Table) -> str:
+    """Return a short text that differs between declarations of a table which differ."""
+    return hashlib.sha256(declaration_properties(table)[DECLARATION].encode()).hexdigest()[:16]
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
@@ -167,7 +173,6 @@ def explain_reach(table_name: str, tables_below: Sequence[str]) -> str:
         return ""
     return (
         f"table {table_name!r} is read by {', '.join(tables_below)}. A backfill of {table_name} reaches them as "
-        "changes of its rows; what "
-        "they had looked up or counted before stays. To have the new logic in all of it, backfill them afterwards, in "
-        "this order."
+        "changes of its rows; what they had looked up or counted before stays. `lakehouse deploy plan` gives all of "
+        "them the new logic at one tick; or backfill them afterwards, in this order."
     )

@@ -7,7 +7,7 @@ one MERGE of the rows that differ, under the next epoch. An anchor keeps the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -17,6 +17,7 @@ from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.rows import takes_out
+from lakehouse.plan.table import Table
 from lakehouse.run.repair.carry_out import carry_out, check_stopped, stored_declaration
 from lakehouse.run.repair.intervene import NO_REASON, Why
 from lakehouse.run.repair.stages import (
@@ -40,7 +41,7 @@ from lakehouse.spark.fold.content import compare_tables
 from lakehouse.spark.history import present_logic, reading
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.jvm import folders
-from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
@@ -108,8 +109,8 @@ def plan_range(open_table: OpenTable, record_range: Range, *, examples: int = 0)
     Raises PlanError if the declaration, or a topic, is not the table's.
     """
     table = open_table.table
-    basis, applied_tick = _read_basis(open_table), _require_applied_tick(open_table)
-    _refuse_restored(open_table)
+    basis, applied_tick = _read_basis(open_table), require_applied_tick(open_table)
+    refuse_restored(open_table)
     present_logic.check_declared_above(open_table)
     if _is_redeclared(open_table):
         raise PlanError(
@@ -123,7 +124,7 @@ def plan_range(open_table: OpenTable, record_range: Range, *, examples: int = 0)
             )
     details = record_range.details()
     differing = _preview_effect(open_table, "refold", details, examples)
-    expected = Backfilled(differing, None, _count_records(open_table, NO_TICK, applied_tick), applied_tick)
+    expected = Backfilled(differing, None, count_records(open_table, NO_TICK, applied_tick), applied_tick)
     stages = () if differing.equal else (Intervene("refold", (table.name,), details),)
     return RepairPlan(stages, expected, basis)
 
@@ -158,39 +159,35 @@ def plan_backfill(
     backfill of it runs.
     """
     table = open_table.table
-    _require_applied_tick(open_table)
-    _refuse_restored(open_table)
+    require_applied_tick(open_table)
+    refuse_restored(open_table)
     if (refused := tables.swap_refusal(open_table)) is not None:
         raise PlanError(refused)
     present_logic.check_declared_above(open_table)
     records = 0
 
-    def count_records(phase: Phase, done_count: int, total: int) -> None:
+    def count_done(phase: Phase, done_count: int, total: int) -> None:
         nonlocal records
         records = max(records, done_count)
         listen(phase, done_count, total)
 
     with repair_lease(open_table.layout, open_table.name):
-        beside_table = build(open_table, table.name, listen=count_records)
+        beside_table = build(open_table, table.name, listen=count_done)
         listen("compare", records, records)
         basis = _read_basis(open_table)
         differing = compare(open_table, beside_table, examples)
-    applied_tick, changed = _require_applied_tick(open_table), _is_redeclared(open_table)
+    applied_tick, changed = require_applied_tick(open_table), _is_redeclared(open_table)
     expected = Backfilled(differing, None, records, applied_tick, changed)
     stages: tuple[Stage, ...] = ()
     # Record the rebuild even if no row differs: people look for it in the interventions.
     if changed or not differing.equal or present_logic.is_behind(open_table):
-        details = {
-            "beside": beside_table.layout.beside,
-            "declaration": declaration_of(table),
-            "changed": changed,
-        }
+        table_details = {"declaration": declaration_of(table), "changed": changed}
         stages = (
             *((RequireStopped(table.name),) if changed else ()),
             KeepAnchor(table.name, applied_tick, "a backfill"),
-            Intervene("swap", (table.name,), details),
+            Intervene("swap", (table.name,), {"beside": table.name}, {table.name: table_details}),
         )
-    return RepairPlan((*stages, RemoveBuild(table.name)), expected, basis)
+    return RepairPlan((*stages, RemoveBuild((table.name,), table.name)), expected, basis)
 
 
 def discard(open_table: OpenTable) -> bool:
@@ -215,9 +212,27 @@ def build(
     table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
     if stored_declaration(beside_table) not in (None, declaration_of(table)):
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
-    after_tick = beside_table.read_progress().tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
-    last_tick = latest_complete_tick(open_table.lake) if end_tick is None else end_tick
-    total_count, done_count = _count_records(open_table, after_tick, last_tick), 0
+    build_tables(beside_table.lake, (table,), end_tick=end_tick, listen=listen)
+    return beside_table
+
+
+def build_tables(
+    beside_lake: OpenLake,
+    tables: Sequence[Table],
+    *,
+    end_tick: int | None = None,
+    listen: ShowProgress = ignore_progress,
+) -> None:
+    """Build tables beside the live ones, or go on, up to a tick, or up to the last complete tick.
+
+    beside_lake: the place of the set of tables. tables: each after those of the set that it reads.
+    """
+    last_tick = latest_complete_tick(beside_lake) if end_tick is None else end_tick
+    total_count, done_count = 0, 0
+    for table in tables:
+        beside_table = beside_lake.open(table)
+        built_tick = beside_table.read_progress().tick if beside_lake.exists(beside_table.state.path) else NO_TICK
+        total_count += count_records(beside_table, built_tick, last_tick)
     listen("build", 0, total_count)
 
     def on_batch(tick: int, record_count: int) -> None:
@@ -226,24 +241,24 @@ def build(
         building.done, building.total = done_count, max(total_count, done_count)
         listen("build", done_count, building.total)
 
-    table_app = App((table,), (), table.stream.sources)
+    sources = tuple(dict.fromkeys(source for table in tables for source in table.stream.sources))
+    label = f"building {', '.join(table.name for table in tables)} beside"
     with (
-        phase("building beside", f"building {table.name} beside", total=total_count, unit="records") as building,
-        Silver(beside_table.lake, table_app, on_batch, stops=False) as silver,
+        phase("building beside", label, total=total_count, unit="records") as building,
+        Silver(beside_lake, App(tuple(tables), (), sources), on_batch, stops=False) as silver,
     ):
         silver.catch_up(end_tick)
         for _ in range(CATCH_UPS if end_tick is None else 0):
-            if silver.tick >= latest_complete_tick(open_table.lake):
+            if silver.tick >= latest_complete_tick(beside_lake):
                 break
             silver.catch_up()
         silver.check_schemas()
-    return beside_table
 
 
 @phase("comparing the rows")
 def compare(open_table: OpenTable, beside_table: OpenTable, examples: int = 0) -> Difference:
     """Compare the visible rows of the live table with those of the built table, at the last tick that both have."""
-    tick = min(_require_applied_tick(open_table), _require_applied_tick(beside_table))
+    tick = min(require_applied_tick(open_table), require_applied_tick(beside_table))
     live_rows = reading.read_rows(open_table, AtTick(tick))
     return compare_tables(open_table.table.key, live_rows, Past(beside_table).visible(Cut(tick)), examples)
 
@@ -283,7 +298,7 @@ def plan_revert(
     present_logic.check_declared_above(open_table)
     details = {**cut.details(), "version": version}
     differing = _preview_effect(open_table, "revert", details, examples)
-    applied_tick = _require_applied_tick(open_table)
+    applied_tick = require_applied_tick(open_table)
     stages = (
         ()
         if differing.equal
@@ -295,7 +310,7 @@ def plan_revert(
     return RepairPlan(stages, Backfilled(differing, None, before=applied_tick), basis)
 
 
-def _refuse_restored(open_table: OpenTable) -> None:
+def refuse_restored(open_table: OpenTable) -> None:
     if open_table.read_skipped_offsets() is not None:
         raise PlanError(
             f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, "
@@ -319,7 +334,7 @@ def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
         )
 
 
-def _count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> int:
+def count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> int:
     """Count the records of bronze in the ticks (after_tick, last_tick] that a table reads."""
     return (
         Input(open_table.lake, open_table.table.stream).rows(after_tick, last_tick).count()
@@ -339,13 +354,13 @@ def _read_basis(open_table: OpenTable) -> Basis:
 
 def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
     """Return the changes that an intervention would make now, with the first of the rows."""
-    applied_tick = _require_applied_tick(open_table)
+    applied_tick = require_applied_tick(open_table)
     past = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
     live_rows = reading.read_rows(open_table, AtTick(applied_tick))
     return compare_tables(open_table.table.key, live_rows, past.visible(Cut(applied_tick + 1)), examples)
 
 
-def _require_applied_tick(open_table: OpenTable) -> int:
+def require_applied_tick(open_table: OpenTable) -> int:
     if not open_table.table_exists():
         raise NotFound(
             f"table {open_table.name!r} does not exist in {open_table.layout.tables}. Run its application first."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from dataclasses import replace
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
@@ -22,7 +22,7 @@ from lakehouse.run.repair.stages import (
     RequireStopped,
     declaration_of,
 )
-from lakehouse.run.start.leases import repair_lease
+from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.history import anchors
@@ -41,9 +41,7 @@ def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why =
     """
     if not plan.stages:
         return plan.expected
-    with ExitStack() as leases:
-        for name in plan.basis.declarations if plan.is_exclusive else ():
-            leases.enter_context(repair_lease(lake.layout, name))
+    with repair_leases(lake.layout, plan.basis.declarations if plan.is_exclusive else ()):
         _check_basis(lake, app, plan)
         tick = _run_stages(lake, app, plan, why)
     return plan.expected if tick is None else plan.expected.at_tick(tick)
@@ -64,10 +62,10 @@ def _run_stages(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why
             case KeepFixes():
                 intervention_id = keep_fixes(lake, app.source(stage.stream), stage.fixes)
             case Intervene():
-                details = {**stage.details, "stages": plan.describe()}
-                tick = intervene(lake, app, why.to_request(stage.kind, stage.tables, details, intervention_id))
+                stage = replace(stage, details={**stage.details, "stages": plan.describe()})
+                tick = intervene(lake, app, why.to_request(stage, intervention_id))
             case RemoveBuild():
-                folders.remove_folder(lake.spark, _build_of(lake.open(app.table(stage.table))).layout.tables)
+                folders.remove_folder(lake.spark, replace(lake.layout, beside=stage.beside).tables)
     return tick
 
 
@@ -102,11 +100,7 @@ def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None
             )
     for stage in plan.stages:
         if isinstance(stage, Intervene) and stage.kind == "swap":
-            (name,) = stage.tables
-            if stored_declaration(_build_of(lake.open(app.table(name)))) != stage.details["declaration"]:
-                raise StorageError(f"table {name!r}: what was built beside it is gone. Plan the backfill again.")
-
-
-def _build_of(open_table: OpenTable) -> OpenTable:
-    """Return the table as a backfill builds it beside the live one."""
-    return open_table.beside(open_table.name)
+            for name in stage.tables:
+                built_table = lake.open(app.table(name)).beside(stage.details["beside"])
+                if stored_declaration(built_table) != stage.table_details[name]["declaration"]:
+                    raise StorageError(f"table {name!r}: what was built beside it is gone. Plan it again.")

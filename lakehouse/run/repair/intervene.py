@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
@@ -20,8 +19,9 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import ingest_lease, is_held, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
+from lakehouse.run.repair.stages import Intervene
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import InterventionRequest, Kind, deciding_person
+from lakehouse.spark.bronze.interventions import InterventionRequest, deciding_person
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
@@ -40,12 +40,16 @@ class Why:
     reason: str = ""
     by: str | None = None
 
-    def to_request(
-        self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None
-    ) -> InterventionRequest:
+    def to_request(self, stage: Intervene, id: str | None = None) -> InterventionRequest:
         """Return the intervention to request. id: of the records that were kept for it, if it has any."""
         return InterventionRequest(
-            kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, deciding_person(self.by)
+            stage.kind,
+            stage.tables,
+            stage.details,
+            self.reason,
+            id or uuid.uuid4().hex,
+            deciding_person(self.by),
+            stage.table_details,
         )
 
 
@@ -60,10 +64,10 @@ def intervene(lake: OpenLake, app: App, request: InterventionRequest) -> int:
     under another declaration.
     """
     for name in request.tables:
-        present_logic.check_declared_above(lake.open(app.table(name)))
+        present_logic.check_declared_above(lake.open(app.table(name)), request.tables)
     decision_tick = _decide_tick(lake, request)
     for name in request.tables:
-        _bring_table(lake.open(app.table(name)), app, decision_tick)
+        bring_table(lake.open(app.table(name)), app, decision_tick)
     return decision_tick
 
 
@@ -148,7 +152,8 @@ def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: 
         time.sleep(POLL_SECONDS)
 
 
-def _bring_table(open_table: OpenTable, app: App, target_tick: int) -> None:
+def bring_table(open_table: OpenTable, app: App, target_tick: int) -> None:
+    """Bring a table to the tick of an intervention, or wait for the process that keeps it. Raises: see `intervene`."""
     table = open_table.table
     table_app = App((table,), (), table.stream.sources, upstream=app.upstream)
     reached_tick, reached_time = -1, time.monotonic()

@@ -3,6 +3,7 @@
 A plan is made by reading. It refuses what the repair would refuse, and it changes no table of the lake:
 
     backfill.py   plan_range, plan_revert; plan_backfill, which first builds the table beside the live one
+    deploy/       plan_deployment, which first builds all tables whose logic is new beside the live ones
     correct.py    plan_correction
     replay.py     plan_replay; without Spark, as long as no table was restored from a topic
 
@@ -11,8 +12,8 @@ A plan is made by reading. It refuses what the repair would refuse, and it chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
@@ -81,11 +82,15 @@ class KeepFixes:
 
 @dataclass(frozen=True, slots=True)
 class Intervene:
-    """The intervention gets its row in the log and its tick, and the tables are brought to that tick."""
+    """The intervention gets its rows in the log and its tick, and the tables are brought to that tick.
+
+    details: of all tables. table_details: further ones, by table.
+    """
 
     kind: Kind
     tables: tuple[str, ...]
     details: Mapping[str, Any]
+    table_details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def describe(self) -> str:
         return f"decide on the intervention {self.kind}, at a tick of its own, and bring {', '.join(self.tables)} to it"
@@ -93,12 +98,18 @@ class Intervene:
 
 @dataclass(frozen=True, slots=True)
 class RemoveBuild:
-    """The table that was built beside the live one is removed."""
+    """What was built beside the live tables is removed. beside: the name of that set of tables."""
 
-    table: str
+    tables: tuple[str, ...]
+    beside: str
 
     def describe(self) -> str:
-        return f"remove what was built beside table {self.table}"
+        return f"remove what was built beside {tables_text(self.tables)}"
+
+
+def tables_text(names: Sequence[str]) -> str:
+    """Return the names of tables, with the word for them."""
+    return f"{'table' if len(names) == 1 else 'tables'} {', '.join(names)}"
 
 
 Stage: TypeAlias = RequireStopped | KeepAnchor | KeepLate | KeepFixes | Intervene | RemoveBuild

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.stream_declaration import check_stream
 from lakehouse.lake.control.writer_leases import function_lease, ingest_lease, sink_lease, table_lease
@@ -13,6 +16,15 @@ from lakehouse.settings.config import Settings
 def repair_lease(layout: Layout, table: str) -> Lease:
     """Return the lease of a backfill or a revert of a table: not the job's lease, since the job goes on."""
     return Lease(layout.lease(f"backfill-{table}"), f"table {table!r}, by a backfill or a revert,")
+
+
+@contextmanager
+def repair_leases(layout: Layout, tables: Iterable[str]) -> Iterator[None]:
+    """Hold the leases of repairs of several tables. Raises LeaseHeld."""
+    with ExitStack() as leases:
+        for table in sorted(tables):
+            leases.enter_context(repair_lease(layout, table))
+        yield
 
 
 def check_repair(layout: Layout, table: str) -> None:

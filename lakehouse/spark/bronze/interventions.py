@@ -78,7 +78,11 @@ def deciding_person(name: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InterventionRequest:
-    """A request for an intervention in these tables. id: that of its records, if any. by: see `deciding_person`."""
+    """A request for an intervention in these tables.
+
+    details: of all tables. id: that of its records, if any. by: see `deciding_person`. table_details: further details,
+    by table.
+    """
 
     kind: Kind
     tables: tuple[str, ...]
@@ -86,6 +90,7 @@ class InterventionRequest:
     reason: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     by: str = field(default_factory=deciding_person)
+    table_details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def keep_records(lake: OpenLake, records: DataFrame) -> str:
@@ -108,11 +113,11 @@ def decide(lake: OpenLake, state: BronzeState, request: InterventionRequest) -> 
     """
     check_complete(lake, state)
     _create_table(lake.spark, lake.layout.interventions, LOG)
-    tick, decided_at, details_json = state.tick + 1, datetime.now(UTC), json.dumps(dict(request.details))
-    rows = [
-        (tick, request.id, table, request.kind, request.reason, decided_at, details_json, request.by)
-        for table in request.tables
-    ]
+    tick, decided_at = state.tick + 1, datetime.now(UTC)
+    rows = []
+    for table in request.tables:
+        details = json.dumps({**request.details, **request.table_details.get(table, {})})
+        rows.append((tick, request.id, table, request.kind, request.reason, decided_at, details, request.by))
     frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
     # Only the owner of bronze's epoch may write here: another writer's tick must not become an intervention afterwards.
     # Checked once the log exists: from then on, a writer that takes over bronze opens the log's epoch as well.

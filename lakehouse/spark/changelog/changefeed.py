@@ -30,7 +30,7 @@ from lakehouse.spark.history import cut_filter, present_logic, table_clock
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.table import tables
+from lakehouse.spark.table import tables, timelines
 from lakehouse.spark.table.input import input_of
 
 # Beside the key and value columns: whether it is a delete, the event time in milliseconds, and what caused it.
@@ -53,7 +53,8 @@ def per_event(
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
     the changes of one record from 0. rebuilt: as the present logic makes them, see
-    `lakehouse.spark.history.present_logic`. of_state: the changes of all that the table keeps, with the columns of its
+    `lakehouse.spark.history.present_logic`; so are all from the first tick on. Other changes before a swap to other
+    logic are one step, at the swap. of_state: the changes of all that the table keeps, with the columns of its
     state, without those of rows that expire. Raises NotFound for final results by a cut, and for a history from the
     first tick that needs earlier logic of a table above; PlanError for a table that is a history.
     """
@@ -66,6 +67,8 @@ def per_event(
         )
     if after_tick == NO_TICK and not rebuilt:
         present_logic.refuse_other_logic_above(open_table, after_tick, to_tick)
+        # A history from the first tick is that of one logic.
+        rebuilt = any(map(present_logic.brings_other_logic, _decisions_of(open_table)))
     present_tick = present_logic.present_since(open_table) if rebuilt else NO_TICK
     change_parts = []
     if present_tick > after_tick:  # nothing changes at the tick at which the present logic was swapped in
@@ -93,17 +96,32 @@ def _split_changes(
     rebuilt: bool,
     of_state: bool,
 ) -> list[_Changes]:
-    """Return the changes between two ticks, cut at the interventions."""
+    """Return the changes between two ticks, cut at the interventions.
+
+    Raises NotFound for ticks of earlier logic.
+    """
     change_parts = []
     make_part = partial(_Changes, open_table, cut=cut, rebuilt=rebuilt, of_state=of_state)
-    for decision in interventions.read_interventions(open_table.lake, open_table.name):
-        if after_tick < decision.at <= to_tick:
-            change_parts += [
-                make_part(after_tick, decision.at - 1),
-                make_part(decision.at - 1, decision.at, decision),
-            ]
-            after_tick = decision.at
+    all_decisions = _decisions_of(open_table)
+    decisions = [decision for decision in all_decisions if after_tick < decision.at <= to_tick]
+    # Only earlier logic could tell the changes before a swap to other logic: they are in the change that the swap is.
+    other_logic = [number for number, decision in enumerate(decisions) if present_logic.brings_other_logic(decision)]
+    if other_logic:
+        swap, decisions = decisions[other_logic[-1]], decisions[other_logic[-1] + 1 :]
+        change_parts, after_tick = [make_part(after_tick, swap.at, swap)], swap.at
+    elif timelines.has_rows(open_table, after_tick, to_tick):
+        present_logic.refuse_earlier_logic(open_table.name, all_decisions, after_tick, to_tick)
+    for decision in decisions:
+        change_parts += [
+            make_part(after_tick, decision.at - 1),
+            make_part(decision.at - 1, decision.at, decision),
+        ]
+        after_tick = decision.at
     return [*change_parts, make_part(after_tick, to_tick)]
+
+
+def _decisions_of(open_table: OpenTable) -> list[Intervention]:
+    return interventions.read_interventions(open_table.lake, open_table.name)
 
 
 class _Changes:
@@ -179,7 +197,7 @@ class _Changes:
     def _decision_changes(self, decision: Intervention) -> DataFrame:
         """Return an intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
-        frame = Past(self._open_table).changed(decision, visible=self._shows_final, cut=self._cut)
+        frame = Past(self._open_table).changed(decision, self.after_tick, visible=self._shows_final, cut=self._cut)
         frame = frame if self._of_state else self._fold.without_markers(frame)
         change_number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
         position_fields = [F.lit(decision.at), F.lit(0), F.lit(""), F.lit(-1), change_number, F.array()]

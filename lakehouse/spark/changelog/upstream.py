@@ -52,16 +52,16 @@ class Upstream(Tables):
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
-        live_table, is_rebuilt = self._live_table(table), self._is_rebuilt
+        upstream_table, is_rebuilt = self._upstream_table(table), self._is_rebuilt
         make_changes = partial(
-            per_event, live_table, self.after_tick, self.to_tick, cut=self.cut, numbered=True, rebuilt=is_rebuilt
+            per_event, upstream_table, self.after_tick, self.to_tick, cut=self.cut, numbered=True, rebuilt=is_rebuilt
         )
         changes = self.lake.cache.make_once(
             self.lake.spark, table, self.after_tick, self.to_tick, make_changes, rebuilt=is_rebuilt
         )
-        if not (self.loads and self.after_tick == NO_TICK) or live_table.read_skipped_offsets() is None:
+        if not (self.loads and self.after_tick == NO_TICK) or upstream_table.read_skipped_offsets() is None:
             return changes
-        restored_rows = self._rows_before(live_table).withColumns(
+        restored_rows = self._rows_before(upstream_table).withColumns(
             {"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time"), "_number": F.lit(0)}
         )
         column_names = [
@@ -75,7 +75,7 @@ class Upstream(Tables):
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
-        open_table = self._live_table(table)
+        open_table = self._upstream_table(table)
         if self.after_tick == NO_TICK and (self.loads or open_table.read_skipped_offsets() is None):
             return None
         if self._is_rebuilt and self.after_tick < present_logic.present_since(open_table):
@@ -125,9 +125,9 @@ class Upstream(Tables):
     def _is_rebuilt(self) -> bool:
         return self.rebuilt or self.after_tick == NO_TICK or self.lake.layout.beside is not None
 
-    def _live_table(self, table: Table) -> OpenTable:
-        """Return the live table: a table that is built beside its own reads live ones, as it will once swapped in."""
-        return self.lake.live.open(table)
+    def _upstream_table(self, table: Table) -> OpenTable:
+        """Return the live table, or the one that will be live when the reader is, see `OpenLake.open_upstream`."""
+        return self.lake.open_upstream(table)
 
 
 def _restrict_to_keys(table: Table, rows: DataFrame, keys: DataFrame) -> DataFrame:

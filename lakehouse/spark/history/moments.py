@@ -99,14 +99,14 @@ class Past:
             state, tick = self._state_after(state, decision, cut), decision.at
         return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut))
 
-    def changed(self, decision: Intervention, *, visible: bool, cut: Cut | None = None) -> DataFrame:
+    def changed(self, decision: Intervention, before_tick: int, *, visible: bool, cut: Cut | None = None) -> DataFrame:
         """Return the rows that an intervention changes, with their new values or `_tombstone`.
 
-        visible: the rows of the visible table, not of the state; only for final results. cut: which records count;
-        None for all.
+        before_tick: the last tick that the table took in before the intervention. visible: the rows of the visible
+        table, not of the state; only for final results. cut: which records count; None for all.
         """
         cut_before, cut_after = (
-            Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (decision.at - 1, decision.at)
+            Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (before_tick, decision.at)
         )
         if visible:
             return self.changes_between(self.visible(cut_before), self.visible(cut_after))
@@ -247,14 +247,7 @@ class Past:
     def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut) -> DataFrame:
         if not timelines.has_rows(self._open_table, after_tick, to_tick):
             return rows
-        if later_ticks := [
-            decision.at for decision in self._decisions if decision.at > to_tick and decision.details.get("changed")
-        ]:
-            raise NotFound(
-                f"table {self._table.name!r} at tick {to_tick}: it had another declaration until tick "
-                f"{later_ticks[-1]}, and no version or anchor of just that tick is left. The nearest one before it is "
-                f"of tick {after_tick}."
-            )
+        present_logic.refuse_earlier_logic(self._table.name, self._decisions, after_tick, to_tick)
         present_logic.refuse_other_logic_above(self._open_table, after_tick, to_tick)
         clock = self._clock_at(after_tick)
         arrived_records = self._arriving_records(after_tick, to_tick, cut, clock)
@@ -294,12 +287,20 @@ def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
 
     A read at the empty place gives the same rows, folded from bronze.
     """
-    table_beside = open_table.beside(decision.details["beside"])
+    table_beside = beside_for(open_table, decision)
     table_properties = (
         read_properties(open_table.spark, table_beside.visible.path) if table_beside.table_exists() else {}
     )
     is_there = table_properties.get(DECLARATION) == declaration_properties(open_table.table)[DECLARATION]
-    return table_beside if is_there else open_table.beside(f"{decision.details['beside']}-removed")
+    return table_beside if is_there else beside_for(open_table, decision, "-removed")
+
+
+def beside_for(open_table: OpenTable, decision: Intervention, ending: str = "") -> OpenTable:
+    """Return the table in the set that was built for a swap, or in another one of its name with an ending.
+
+    A deployment's swap names the tables that were built in one set, with digests of their declarations.
+    """
+    return open_table.beside(f"{decision.details['beside']}{ending}", decision.details.get("members", ()))
 
 
 def _with_columns(rows: DataFrame, columns: StructType) -> DataFrame:

@@ -6,6 +6,8 @@ keep the result of earlier logic, and they go.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from lakehouse.errors import NotFound
 from lakehouse.plan.evolution import change
 from lakehouse.plan.evolution.change import Evolution
@@ -33,7 +35,7 @@ def present_since(open_table: OpenTable) -> int:
         for decision in interventions.read_interventions(open_table.lake, open_table.name)
         if decision.kind == "swap"
     ]
-    own_ticks = [decision.at for decision in swaps if decision.details.get("changed")]
+    own_ticks = [decision.at for decision in swaps if brings_other_logic(decision)]
     needed_tick = max(
         [NO_TICK, *own_ticks[-1:], *([latest_above] if latest_above > open_table.read_begin_tick() else [])]
     )
@@ -66,10 +68,15 @@ def is_behind(open_table: OpenTable) -> bool:
     return bool(open_table.table.stream.tables) and present_since(open_table) == EVER
 
 
-def check_declared_above(open_table: OpenTable) -> None:
-    """Raise PlanError if the lake has a table above this one under another declaration: that table comes first."""
+def check_declared_above(open_table: OpenTable, together: Collection[str] = ()) -> None:
+    """Raise PlanError if the lake has a table above this one under another declaration: that table comes first.
+
+    together: the tables that get their new declarations at the same tick.
+    """
+    live = open_table.lake.live
     change.check_declared_above(
-        open_table.table, lambda upstream: _stored_properties(open_table.lake.live.open(upstream))
+        open_table.table,
+        lambda upstream: None if upstream.name in together else _stored_properties(live.open(upstream)),
     )
 
 
@@ -90,6 +97,24 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
                 f"tick {swap.at}, and no version or anchor of just that tick is left. The nearest one before it is of "
                 f"tick {after_tick}."
             )
+
+
+def brings_other_logic(decision: Intervention) -> bool:
+    """Say whether an intervention swaps in rows of another declaration, of the table itself or of a table above it."""
+    return bool(decision.details.get("changed"))
+
+
+def refuse_earlier_logic(name: str, decisions: Sequence[Intervention], after_tick: int, to_tick: int) -> None:
+    """Raise NotFound if a table's ticks in (after_tick, to_tick] were, or would have been, taken in by earlier logic.
+
+    decisions: the interventions in the table.
+    """
+    later_ticks = [decision.at for decision in decisions if decision.at > to_tick and brings_other_logic(decision)]
+    if later_ticks:
+        raise NotFound(
+            f"table {name!r} at tick {to_tick}: it had another declaration until tick {later_ticks[-1]}, and no "
+            f"version or anchor of just that tick is left. The nearest one before it is of tick {after_tick}."
+        )
 
 
 def declaration_change(open_table: OpenTable) -> Evolution:
@@ -117,5 +142,5 @@ def _changed_above(open_table: OpenTable) -> list[tuple[str, Intervention]]:
         (upstream.name, decision)
         for upstream in open_table.table.stream.tables
         for decision in interventions.read_interventions(open_table.lake, upstream.name)
-        if decision.details.get("changed")
+        if brings_other_logic(decision)
     ]

@@ -15,7 +15,7 @@ from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
+from lakehouse.plan.evolution.change import DECLARATION, declaration_digest, declaration_properties
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
@@ -25,8 +25,8 @@ from lakehouse.spark.fold import fold
 from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
 from lakehouse.spark.fold.merge import RowMerge, merge_batch
 from lakehouse.spark.fold.visibility import has_expiry, is_final
-from lakehouse.spark.history import table_clock
-from lakehouse.spark.history.moments import Past, built_table
+from lakehouse.spark.history import present_logic, table_clock
+from lakehouse.spark.history.moments import Past, beside_for, built_table
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.table_rewrite import TableRewriter
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -98,7 +98,9 @@ class SilverWriter:
         """
         records = 0
         for decision in self._pending_decisions(to_tick):
-            records += self._take_in(decision.at - 1, quarantine, cache)
+            # Never by the logic that is about to come: rows of both would stand in one version.
+            if not present_logic.brings_other_logic(decision):
+                records += self._take_in(decision.at - 1, quarantine, cache)
             self._decide(decision, quarantine)
         return records + self._take_in(to_tick, quarantine, cache)
 
@@ -202,10 +204,7 @@ class SilverWriter:
 
     def _decide(self, decision: Intervention, quarantine: Quarantine) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
-        if (
-            decision.kind == "swap"
-            and decision.details["declaration"] != declaration_properties(self.table)[DECLARATION]
-        ):
+        if decision.kind == "swap" and not self._is_declared_for(decision):
             raise PlanError(
                 f"table {self.table.name!r} will be swapped for one under another declaration, at tick {decision.at}. "
                 "Run the application that declares it."
@@ -214,7 +213,7 @@ class SilverWriter:
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
         swap_counts = self._bring_along(decision, quarantine) if decision.kind == "swap" else None
-        changed_rows = Past(self._open_table).changed(decision, visible=False)
+        changed_rows = Past(self._open_table).changed(decision, self.applied, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
             content = TableCommit(
@@ -234,6 +233,13 @@ class SilverWriter:
             held_batch.memory.release()
         self.applied = decision.at
         self._show(decision.at)
+
+    def _is_declared_for(self, swap: Intervention) -> bool:
+        """Say whether the table, and those above it that change at the same tick, are declared as a swap has them."""
+        digests = swap.details.get("members", {})
+        return swap.details["declaration"] == declaration_properties(self.table)[DECLARATION] and all(
+            digests.get(above.name) in (None, declaration_digest(above)) for above in self.table.stream.tables
+        )
 
     def _bring_along(self, decision: Intervention, quarantine: Quarantine) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
@@ -265,7 +271,7 @@ class SilverWriter:
             with suppress(LeaseHeld):
                 self._build(table_beside, decision.at - 1)
                 return table_beside
-        rebuilt_table = self._open_table.beside(f"{decision.details['beside']}-again")
+        rebuilt_table = beside_for(self._open_table, decision, "-again")
         folders.remove_folder(self._spark, rebuilt_table.layout.tables)
         self._build(rebuilt_table, decision.at - 1)
         return rebuilt_table
@@ -283,9 +289,8 @@ class SilverWriter:
         if not self._lake.exists(self._state.path):
             return False
         applied_tick = self._open_table.read_progress().tick
-        declaration = declaration_properties(self.table)[DECLARATION]
         return any(
-            decision.kind == "swap" and decision.at > applied_tick and decision.details["declaration"] == declaration
+            decision.kind == "swap" and decision.at > applied_tick and self._is_declared_for(decision)
             for decision in self._decisions
         )
 

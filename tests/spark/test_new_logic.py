@@ -1,0 +1,64 @@
+"""New logic for a table that is behind: no version, and no change, mixes rows of the old and the new declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import NotFound
+from lakehouse.plan.app import App
+from lakehouse.semantics.time.moment import AtTick
+from tests.spark.test_backfill import ALONE, MEANS, SUMS, Bench, bench, expected, history
+
+__all__ = ["bench"]
+NEW = lh.app(MEANS)
+DOUBLED = (
+    lh.stream("events", key="id string", schema="n bigint").select(id="id", n="n * 2").group_by("id")
+    .agg(n=lh.count(), total=lh.sum("n")).table("sums")
+)  # fmt: skip
+
+
+def changes(bench: Bench, table: Any, after_tick: int, to_tick: int) -> list[tuple[str, int, int]]:
+    from lakehouse.spark.changelog import changefeed
+
+    rows = changefeed.per_event(bench.lake.open(table), after_tick, to_tick).collect()
+    return [(row["id"], row["total"], row["_position"]["tick"]) for row in rows]
+
+
+@pytest.mark.rotated
+@pytest.mark.parametrize(("table", "app"), [(MEANS, NEW), (DOUBLED, lh.app(DOUBLED))], ids=["column", "values"])
+def test_records_that_the_old_logic_never_took_in_are_not_folded_into_its_rows(
+    bench: Bench, table: Any, app: App
+) -> None:
+    from lakehouse.run.repair.backfill import backfill
+
+    records, more = history("abab"), history("abab", 4, 3)
+    assert bench.write(records) == 2
+    bench.catch_up(ALONE)
+    before = bench.rows(SUMS)
+    assert bench.write(more) == 4, "ingest goes on, and the job that keeps the table is stopped"
+    swapped = backfill(bench.lake.open(table), app)
+    assert swapped.tick == 5
+    after = expected(app, records + more, "sums")
+    assert bench.rows(table) == bench.folded(table, 5) == after
+    at_two = {key: {name: row[name] for name in ("n", "total")} for key, row in bench.rows(table, AtTick(2)).items()}
+    assert at_two == before, "the last tick of the old logic"
+    for tick in (3, 4):
+        with pytest.raises(NotFound, match="had another declaration until tick 5"):
+            bench.rows(table, AtTick(tick))
+    # One step for who has the changes up to tick 2; no step holds old rows with new records in them.
+    totals = [(key[0], row["total"], 5) for key, row in sorted(after.items())]
+    assert sorted(changes(bench, table, 2, 5)) == totals
+    for span in ((1, 2), (2, 4), (1, 4)):
+        with pytest.raises(NotFound, match="had another declaration until tick 5"):
+            changes(bench, table, *span)
+    # From the first tick on, the changes are those of the present logic, and lead to its rows.
+    whole = changes(bench, table, 0, 5)
+    assert {(key,): total for key, total, _ in whole} == {key: row["total"] for key, row in after.items()}
+    assert [tick for _, _, tick in whole] == [1, 1, 2, 2, 3, 3, 4, 4]
+    last = history("a", 8, 6)
+    assert bench.write(last) == 6
+    bench.catch_up(app)
+    assert bench.rows(table) == bench.folded(table, 6) == expected(app, records + more + last, "sums")
