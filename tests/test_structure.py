@@ -33,10 +33,10 @@ ROOMS = (
     "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold/forms", "spark/fold", "spark/table",
     "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/schemas", "run/infer", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair",
-    "run/job", "run", "run/drill", "run/sql",
+    "run/deploy", "run/job", "run", "run/drill", "run/sql",
     "lakehouse", "testing", "page", "airflow",
-    "cli/terminal", "cli/start", "cli/kafka", "cli/schema", "cli/look", "cli/past", "cli/repair", "cli/test",
-    "cli/serve", "cli/sql", "cli",
+    "cli/terminal", "cli/start", "cli/kafka", "cli/schema", "cli/look", "cli/past", "cli/repair", "cli/deploy",
+    "cli/test", "cli/serve", "cli/sql", "cli",
 )  # fmt: skip
 UNKNOWN = {
     "durable": {"errors"},

@@ -154,6 +154,18 @@ def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Reques
     return line
 
 
+def _stage(where: Where, request: Request) -> Line:
+    return "deploy stage", [], [_app(where), "--limit=0"]
+
+
+def _promote(where: Where, request: Request) -> Line:
+    return "deploy promote", [], [_app(where), f"--why={request['reason']}"]
+
+
+def _unstage(where: Where, request: Request) -> Line:
+    return "deploy discard", [], [_app(where)]
+
+
 COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "ingest": _run("ingest"),
     "silver": _run("silver"),
@@ -163,6 +175,9 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "backfill": _backfill,
     "discard": _discard,
     "reconcile": _reconcile,
+    "stage": _stage,
+    "promote": _promote,
+    "unstage": _unstage,
     "checkout": _checkout,
     "prove": _prove,
     "drill": _drill,
@@ -187,6 +202,18 @@ def _tried(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _staged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many rows of each table differ, or would; of `promote` also the tick."""
+    last = results[-1] if results else {}
+    tables = last.get("tables", {})
+    rows = [
+        f"{name}: {one['added']} rows added, {one['removed']} removed, {one['changed']} changed"
+        for name, one in tables.items()
+    ]
+    kept = {name: last[name] for name in ("records", "stages", "tick", "before") if name in last}
+    return {**kept, "tables": rows}
+
+
 def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     last = results[-1] if results else {}
     return {
@@ -198,6 +225,8 @@ def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = {
     "upkeep": _upkept,
+    "stage": _staged,
+    "promote": _staged,
     "try": _tried,
     "replay": _tried,
     "status": _status,

@@ -139,6 +139,11 @@ def quarantine_replay(app: Application, params: Mapping[str, Any]) -> Request:
     }
 
 
+def deploy(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"dry_run", "reason"} of a `deploy` run."""
+    return _decided(params)
+
+
 def each(request: Request) -> list[Request]:
     """Return the requests that a mapped task runs, each with its "label": a backfill's chunks, else the tables."""
     if "chunk_hours" in request:
@@ -191,6 +196,7 @@ CHECKS: dict[str, Callable[[Application, Mapping[str, Any]], Request]] = {
     "recovery_drill": drill,
     "table_maintenance": maintenance,
     "quarantine_replay": quarantine_replay,
+    "deploy": deploy,
 }
 
 

@@ -146,6 +146,17 @@ def unless_dry_run() -> ShortCircuitOperator:
     )
 
 
+def if_to_deploy() -> ShortCircuitOperator:
+    """Return the task after which a dry run does nothing, nor a run that found no table with new logic."""
+    return ShortCircuitOperator(
+        task_id="if_to_deploy",
+        python_callable=lambda **context: (
+            not requested(context)["dry_run"] and bool(context["ti"].xcom_pull(task_ids="stage")["tables"])
+        ),
+        ignore_downstream_trigger_rules=False,
+    )
+
+
 def if_to_prove() -> ShortCircuitOperator:
     """Return the task after which a run without a proof does nothing."""
     return ShortCircuitOperator(task_id="if_to_prove", python_callable=lambda **context: requested(context)["prove"])

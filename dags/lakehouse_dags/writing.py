@@ -17,7 +17,16 @@ from airflow.sdk import (
 from lakehouse_dags import common, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
-from lakehouse_dags.steps import FACTS_TASK, Approval, CheckRequest, EachOf, announcements, in_turn, unless_dry_run
+from lakehouse_dags.steps import (
+    FACTS_TASK,
+    Approval,
+    CheckRequest,
+    EachOf,
+    announcements,
+    if_to_deploy,
+    in_turn,
+    unless_dry_run,
+)
 
 __all__ = ["backfill_interval", "backfill_range", "catch_up"]
 
@@ -182,6 +191,38 @@ def quarantine_replay(app: Application) -> DAG:
         approve = Approval(shown="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?")
         check = CheckRequest(application=app, kind="quarantine_replay", names=list(params))
         check >> tried >> unless_dry_run() >> approve >> replay >> _facts(app) >> announcements(app)
+    return dag
+
+
+DEPLOY = """
+### Deploy new logic
+
+Change the application's file first: `catch_up` refuses to go on with tables whose logic is new, and says so. Then this
+DAG lets all tables that the change touches become what the file declares, at one tick.
+
+1. `stage` builds them beside the live ones, from bronze, and counts the rows that would be added, removed, changed.
+2. A dry run, which is the default, ends here. Otherwise a person approves, within a day (*Required Actions*).
+3. `promote` takes in what came meanwhile, and swaps all of them in.
+4. One asset event for each table that changed. `unstage` removes what was built beside, no matter how the run ended.
+
+The way back is the same: put the earlier file in its place, and run this DAG again.
+"""
+
+
+def deploy(app: Application) -> DAG:
+    """Return the DAG `deploy`."""
+    params = common.decided()
+    about = common.dag(app, "deploy", "new logic of all tables it touches, after approval", DEPLOY)
+    with DAG(schedule=None, params=params, **about) as dag:
+        stage = LakehouseOperator(task_id="stage", command="stage", **common.writer(app)).as_setup()
+        promote = LakehouseOperator(task_id="promote", command="promote", **common.writer(app))
+        unstage = LakehouseOperator(
+            task_id="unstage", command="unstage", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
+        )
+        check = CheckRequest(application=app, kind="deploy", names=list(params))
+        approve = Approval(shown="stage", subject=f"Deployment of {app.name}: shall it be done?")
+        check >> stage >> if_to_deploy() >> approve >> promote >> _facts(app) >> announcements(app)
+        promote >> unstage.as_teardown(setups=stage)
     return dag
 
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
+from lakehouse.cli.deploy import plan as deploy_plan
+from lakehouse.cli.deploy import promote, stage
 from lakehouse.cli.kafka import acls, broker, consume, produce, registry, topics
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
@@ -121,6 +123,18 @@ GROUPS = (
         },
     ),
     Group(
+        "deploy",
+        "New logic, at one tick",
+        {
+            "plan": deploy_plan.plan,
+            "stage": stage.stage,
+            "show": stage.show_staged,
+            "promote": promote.promote,
+            "back": promote.back,
+            "discard": stage.discard,
+        },
+    ),
+    Group(
         "test",
         "Test an application, and check a lake",
         {
@@ -146,7 +160,7 @@ GROUPS = (
     ),
 )
 YOUNGER = ("replay", "acls", "consume", "topics", "groups", "expect")  # than the groups
-YOUNGER_GROUPS = ("airflow", "registry", "schema", "spark")  # than the names without a group
+YOUNGER_GROUPS = ("airflow", "deploy", "registry", "schema", "spark")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
     name: group.name

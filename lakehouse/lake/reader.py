@@ -6,7 +6,7 @@ Everything here starts in milliseconds: it reads Delta through `deltalake` and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake import store
 from lakehouse.lake.commit_log import TickCoverage, commit_time_ms, find_tick_coverage, open_log
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
-from lakehouse.lake.layout import Layout
+from lakehouse.lake.layout import DEPLOYMENT, Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
-from lakehouse.lake.sql import open_duckdb, register_table, run_select
+from lakehouse.lake.sql import open_duckdb, register_staged_table, register_table, run_select
 from lakehouse.lake.store import is_table
+from lakehouse.plan.names.field import IDENTIFIER
 from lakehouse.semantics.commit_number import NO_TICK, Progress, progress_of_version
 
 if TYPE_CHECKING:
@@ -312,11 +313,15 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB connection that sees the lake, and nothing else of the machine.
 
     `visits` has the visible columns of a table, `silver.visits` also the hidden ones. There are also `bronze.flights`,
-    `quarantine.flights`, `late.visits` and `state.visits`.
+    `quarantine.flights`, `late.visits` and `state.visits`, and `staged_next.visits` of a deployment named next.
     """
     import pyarrow.dataset as ds  # imports pandas too, a second that only queries should wait
 
-    connection = open_duckdb(LAYERS)
+    staged_layouts = _staged_layouts(layout)
+    connection = open_duckdb([*LAYERS, *staged_layouts])
+    for schema, staged_layout in staged_layouts.items():
+        for name in table_names(staged_layout, "silver"):
+            register_staged_table(connection, schema, name, open_dataset(staged_layout.silver(name)))
     open_datasets: dict[str, ds.Dataset] = {}
     for layer in LAYERS:
         for name in table_names(layout, layer):
@@ -330,6 +335,18 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
             )
             register_table(connection, layer, name, table_rows)
     return connection
+
+
+def _staged_layouts(layout: Layout) -> dict[str, Layout]:
+    """Return the places of the deployments that are staged, by the schema of their tables."""
+    folder_names = store.folder_names(f"{layout.root}/beside")
+    names = [name.removeprefix(DEPLOYMENT) for name in folder_names if name.startswith(DEPLOYMENT)]
+    # Of a killed swap there may be further sets, whose names have more in them.
+    return {
+        f"staged_{name}": replace(layout, beside=f"{DEPLOYMENT}{name}")
+        for name in names
+        if IDENTIFIER.fullmatch(name) and name.islower()
+    }
 
 
 def query_lake(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:

@@ -33,10 +33,21 @@ def register_table(connection: duckdb.DuckDBPyConnection, layer: str, name: str,
     connection.register(f"_{layer}_{name}", rows)
     connection.execute(f"CREATE VIEW {layer}.{quote_name(name)} AS SELECT * FROM {quote_name(f'_{layer}_{name}')}")
     if layer == "silver":
-        visible_names = ", ".join(map(quote_name, visible_columns(rows.schema.names)))
-        connection.execute(
-            f"CREATE VIEW main.{quote_name(name)} AS SELECT {visible_names} FROM silver.{quote_name(name)}"
-        )
+        _create_visible_view(connection, "main", name, rows)
+
+
+def register_staged_table(connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows) -> None:
+    """Register a table of a deployment as `schema.name`, without its hidden columns."""
+    connection.register(f"_{schema}_{name}", rows)
+    _create_visible_view(connection, schema, name, rows, quote_name(f"_{schema}_{name}"))
+
+
+def _create_visible_view(
+    connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows, origin: str = ""
+) -> None:
+    visible_names = ", ".join(map(quote_name, visible_columns(rows.schema.names)))
+    origin = origin or f"silver.{quote_name(name)}"
+    connection.execute(f"CREATE VIEW {schema}.{quote_name(name)} AS SELECT {visible_names} FROM {origin}")
 
 
 def visible_columns(columns: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.repairs import Repairs
+from lakehouse.run.deploy.deployments import Deployments
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CAUGHT_UP = ("caught_up", "caught-up")
 
 
-class Lake(Repairs):
+class Lake(Deployments):
     """A lake, by its settings: a file, lakehouse.toml of the current folder, or defaults with another path.
 
     Raises ConfigError for settings that can't be used.

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 KINDS = (
-    "backfill_interval", "backfill_range", "catch_up", "quarantine_replay", "reconstruct_point_in_time",
+    "backfill_interval", "backfill_range", "catch_up", "deploy", "quarantine_replay", "reconstruct_point_in_time",
     "recovery_drill", "table_maintenance",
 )  # fmt: skip
 STATUS = {
@@ -26,7 +26,7 @@ PYTHON = """#!/bin/sh
 printf '%s\\n' "$*" >> {calls}
 printf '%s\\n' "$LAKEHOUSE_DECIDED_BY" >> {calls}.by
 cd {folder}
-case "$4" in look|past|repair|test) shift ;; esac
+case "$4" in look|past|repair|test|deploy) shift ;; esac
 case "$4" in
 status) printf '%s\\n' '{status}' ;;
 {cases}
@@ -198,6 +198,38 @@ def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, sh
     again = run(one, "backfill_range", conf, mark_success="approve")
     assert _states(again)["tables.totals"] == "skipped", "nothing changed since, so nothing is told"
     assert again["events"] == [told]
+
+
+STAGED = """stage) printf '{"records": 9, "stages": ["1. swap"], "tables": {"totals": %s}}\\n' ;;
+promote) printf '{"tick": 8, "before": 7, "tables": {"totals": %s}}\\n' ;;
+discard) printf '{"discarded": true}\\n' ;;"""
+COUNTS = '{"added": 1, "removed": 0, "changed": 2}'
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("cases", "conf", "commands"),
+    [
+        (STAGED.replace("%s", COUNTS), {"dry_run": False, "reason": "--app=x"}, ["stage", "promote", "discard"]),
+        (STAGED.replace("%s", COUNTS), {}, ["stage", "discard"]),
+        (STAGED.replace('"totals": %s', ""), {"dry_run": False, "reason": "none"}, ["stage", "discard"]),
+    ],
+    ids=["approved", "dry-run", "nothing-to-deploy"],
+)
+def test_a_deployment_is_staged_approved_and_promoted(run, tmp_path, shop, cases, conf, commands):
+    actual = run(shop(cases), "deploy", conf, mark_success="approve")
+    assert actual["state"] == "success", actual["log"]
+    calls = [call for call in _calls(tmp_path) if call.startswith("deploy ")]
+    assert [call.split()[1] for call in calls] == commands
+    states = _states(actual)
+    assert (states["promote"] == "success") == ("promote" in commands) == (states["facts"] == "success")
+    if "promote" in commands:
+        assert "--why=--app=x --lake" in calls[1]
+        counted = ["totals: 1 rows added, 0 removed, 2 changed"]
+        assert actual["tasks"]["stage"]["xcom"] == {
+            "records": 9, "stages": ["1. swap"], "tables": counted, "event": "done",
+        }  # fmt: skip
+        assert actual["tasks"]["promote"]["xcom"] == {"tick": 8, "before": 7, "tables": counted, "event": "done"}
 
 
 @pytest.mark.airflow

@@ -203,6 +203,29 @@ def test_quarantined_records_count_after_approval(shop: Shop) -> None:
     shop.check()
 
 
+def test_new_logic_is_refused_deployed_after_approval_and_taken_back(shop: Shop) -> None:
+    file, orders = shop.folder / "app.py", shop.orders
+    before = file.read_text()
+    file.write_text(before.replace("orders.group_by", 'orders.filter("amount >= 10").group_by'))
+    refused = shop.trigger("catch_up")
+    wait(lambda: shop.state("catch_up", refused) == "failed", "the refusal of the new logic")
+    shop.send(50, day=2)
+    run = shop.trigger("deploy", dry_run=False, reason="large orders only")
+    assert "totals\\: 0 rows added" in shop.approve("deploy", run)
+    states = shop.end("deploy", run)
+    assert [states[task] for task in ("stage", "promote", "unstage")] == ["success"] * 3
+    shop.end("catch_up", shop.trigger("catch_up"))
+    shop.orders = [order for order in orders if order[1] >= 10]
+    shop.check()
+    assert shop.events("totals")[-2]["reason"] == "large orders only"
+    file.write_text(before)
+    back = shop.trigger("deploy", dry_run=False, reason="all orders")
+    shop.approve("deploy", back)
+    shop.end("deploy", back)
+    shop.orders = orders
+    shop.check()
+
+
 def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:
     with pytest.raises(Refused, match="400"):
         shop.trigger("table_maintenance", keep_hours=167)

@@ -35,6 +35,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "recovery_drill": {"table": "all", "damage": "all"},
     "table_maintenance": {"table": "all", "keep_hours": 168, "dry_run": False},
     "quarantine_replay": {"stream": "orders", "contains": None, "fix": None, "dry_run": True, "reason": ""},
+    "deploy": {"dry_run": True, "reason": ""},
 }  # fmt: skip
 OF: dict[str, tuple[str, ...]] = {
     "backfill_range": ("plan", "backfill", "reconcile", "discard"),
@@ -42,6 +43,7 @@ OF: dict[str, tuple[str, ...]] = {
     "recovery_drill": ("drill",),
     "table_maintenance": ("upkeep",),
     "quarantine_replay": ("try", "replay"),
+    "deploy": ("stage", "promote", "unstage"),
 }
 DAY = {"from": "2013-07-04", "to": "2013-07-05"}
 
@@ -154,6 +156,10 @@ def test_the_other_commands():
         "repair", "replay", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--plan", "--again",
         "--", "orders",
     ]  # fmt: skip
+    deployed = asked("deploy", dry_run=False, reason="--lake=/tmp")
+    assert line("stage", deployed) == ["deploy", "stage", "--app=/srv/shop/app.py", "--limit=0"]
+    assert line("promote", deployed) == ["deploy", "promote", "--app=/srv/shop/app.py", "--why=--lake=/tmp"]
+    assert line("unstage", deployed) == ["deploy", "discard", "--app=/srv/shop/app.py"]
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
@@ -194,6 +200,7 @@ def test_the_other_commands():
         ("quarantine_replay", {"fix": "os.system"}, "fix is"),
         ("quarantine_replay", {"fix": "/etc/passwd:x"}, "fix is"),
         ("quarantine_replay", {"stream": "../orders"}, "expected one of orders"),
+        ("deploy", {"dry_run": False}, "reason is empty"),
     ],
 )
 def test_contradictions_are_refused_with_a_reason(kind, params, said):

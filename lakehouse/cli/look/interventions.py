@@ -11,7 +11,7 @@ from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, s
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
-LONG = ("declaration",)  # the table carries it as well
+LONG = ("declaration", "before")  # the table carries it as well
 
 
 def interventions(

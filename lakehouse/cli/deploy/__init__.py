@@ -1,0 +1,1 @@
+"""`lakehouse deploy`."""
