@@ -34,9 +34,9 @@ orders = lh.stream("{topic}", name="orders", key="id string", schema="customer s
 priced = orders.select("customer", amount="amount * {factor}").latest("priced")
 by_customer = priced.group_by("customer").agg(n=lh.count(), total=lh.sum("amount")).table("by_customer")
 sizes = by_customer.group_by("n").agg(customers=lh.count(), total=lh.sum("total")).table("sizes")
-app = lh.app(priced, by_customer, sizes, by_customer.changes().to_topic("{topic}-totals", net=True))
+app = lh.app(priced, by_customer, sizes, by_customer.changes().to_topic("{topic}-totals"))
 """
-SETTINGS = '[lake]\npath = "./lake"\n[kafka]\nservers = "{servers}"\n[spark]\nkeep = "0 seconds"\n'
+SETTINGS = '[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{servers}"\n[spark]\nkeep = "off"\n'
 KILLS = 3
 
 

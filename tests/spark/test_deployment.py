@@ -144,3 +144,30 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
     assert contents(bench, OLD, AtTick(8)) == old
     for table in OLD.tables:
         assert bench.folded(table, 12) == expected(OLD, records)[table.name], table.name
+
+
+@pytest.mark.rotated
+def test_a_table_that_the_lake_lacks_is_built_with_those_that_read_it(bench: Bench) -> None:
+    """The table is not swapped, for there is none: the next run builds it, and it agrees with what read it before."""
+    from lakehouse.run.deploy.deployment import plan_deployment
+    from lakehouse.run.repair.carry_out import carry_out
+
+    orders = lh.stream("orders", key="id string", schema="customer string, product string, amount bigint")
+    names = lh.stream("names", key="customer string", schema="name string")
+    counted = orders.rekey("customer").group_by("customer").agg(n=lh.count()).table("counted")
+    old = lh.app(counted, names.filter("name IS NOT NULL").latest("other"))
+    known = names.latest("known")
+    joined = orders.join(known, on="customer", how="left").filter("name <> 'z'").group_by("customer")
+    new = lh.app(joined.agg(n=lh.count()).table("counted"), names.filter("name IS NOT NULL").latest("other"))
+    records = drawn_records(random.Random(draw()), 16, 0, 1)
+    assert bench.write(records) == 4
+    bench.catch_up(old)
+    done = carry_out(bench.lake, new, plan_deployment(bench.lake, new, "next"))
+    assert list(done.differing) == ["counted"]
+    assert not bench.lake.open(known).table_exists()
+    assert bench.rows(new.table("counted")) == expected(new, records)["counted"]
+    more = drawn_records(random.Random(draw() + 1), 8, 16, 6)
+    assert bench.write(more) == 7
+    bench.catch_up(new)
+    assert contents(bench, new) == expected(new, records + more)
+    assert bench.folded(new.table("counted"), 7) == expected(new, records + more)["counted"]
