@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib.metadata
 import os
+import platform
 import sys
 import threading
 import traceback
@@ -37,7 +38,9 @@ app = typer.Typer(
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(importlib.metadata.version("lakehouse"))
+        for name, package in (("lakehouse", "lakehouse"), ("Spark", "pyspark"), ("Delta", "delta-spark")):
+            show.say(f"{name} {importlib.metadata.version(package)}")
+        show.say(f"Python {platform.python_version()}")
         raise typer.Exit
 
 
@@ -45,7 +48,7 @@ def _print_version(is_wanted: bool) -> None:
 def common(
     debug: Annotated[bool, typer.Option(DEBUG, help="Show the trace of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and end.")
     ] = False,
 ) -> None:
     """Read the options before the command. `main` has already removed --debug, which can stand anywhere."""

@@ -29,7 +29,9 @@ def test_every_command_has_help_with_an_example(lakehouse, command):
 
 
 def test_version(lakehouse):
-    assert lakehouse("--version").out.strip()
+    assert [line.split()[0] for line in lakehouse("--version").out.splitlines()] == [
+        "lakehouse", "Spark", "Delta", "Python",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

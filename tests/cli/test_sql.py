@@ -283,3 +283,16 @@ def test_a_push_query_of_too_many_records_says_so(lake: Path, monkeypatch: pytes
     (answer,) = session.run("SELECT city, COUNT(*) AS n FROM visits GROUP BY city EMIT CHANGES;")
     with pytest.raises(SqlError, match=r"at most 3 here\. CREATE \.\.\. AS SELECT keeps such a query"):
         next(iter(answer.rows))
+
+
+def test_a_table_that_is_not_built_yet_is_named_with_what_to_do(lake: Path, lakehouse: Command) -> None:
+    (lake / "app.sql").write_text(APP + "CREATE TABLE later AS SELECT city, COUNT(*) AS n FROM visits GROUP BY city;\n")
+    for statement in (
+        "SELECT * FROM later;",
+        "SELECT n FROM later WHERE city = 'Rome';",
+        "SELECT * FROM later AT TICK 1;",
+    ):
+        refused = lakehouse("sql", "--app", "app.sql", "-e", statement)
+        assert refused.code == 2, statement
+        assert "table LATER is declared" in refused.err, statement
+        assert "`lakehouse run` builds it" in refused.err, statement

@@ -78,7 +78,7 @@ class Living:
         self.url = json.loads(self.lakehouse("airflow", "status", "--json"))["url"]
         password = json.loads((self.folder / ".lakehouse" / "airflow" / "passwords.json").read_text())["admin"]
         self.bearer = self.ask("POST", "/auth/token", {"username": "admin", "password": password})["access_token"]
-        wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 7, "the DAGs")
+        wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 8, "the DAGs")
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the REST API's answer. Raises Refused for 4xx."""

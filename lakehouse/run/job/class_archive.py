@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def write_archive() -> bool:
     """Run the small application in a JVM that writes the archive when it ends; return False if these jars have one.
 
     Where Java can't write an archive, an empty file takes its place, so that no later set-up tries again. Raises
-    StorageError then; LakehouseError or PySparkException if the application did not run.
+    StorageError then, and where Java is too slow, which a later set-up tries again; LakehouseError or PySparkException
+    if the application did not run.
     """
     archive, target = class_archive(), jars_target()
     with (target / ".lock").open("w") as lock:
@@ -47,8 +49,11 @@ def write_archive() -> bool:
             return False
         archive.unlink(missing_ok=True)  # a JVM that uses an archive can't write one
         fresh = archive.with_name(f".new-{archive.name}")
-        _run_application(f'"-XX:ArchiveClassesAtExit={fresh}"')
-        fresh.replace(archive) if fresh.is_file() else archive.touch()
+        try:
+            _run_application(f'"-XX:ArchiveClassesAtExit={fresh}"')
+            fresh.replace(archive) if fresh.is_file() else archive.touch()
+        finally:
+            fresh.unlink(missing_ok=True)
     if not archive.stat().st_size:
         raise StorageError(
             f"Java wrote no archive of classes; expected one in {archive}. Spark starts without it, some seconds "
@@ -75,7 +80,15 @@ def _run_application(option: str) -> None:
         spark.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends, and writes the archive
-        gateway.proc.wait(PATIENCE_SECONDS)
+        try:
+            gateway.proc.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+            raise StorageError(
+                f"Java was still writing them after {PATIENCE_SECONDS:g} s; expected less than a minute. Spark starts "
+                "without them, some seconds later. Run `lakehouse setup` again when the machine is less busy."
+            ) from None
 
 
 def _make_record(number: int) -> ProducerRecord:

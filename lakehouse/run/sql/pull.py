@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.errors import SqlError
+from lakehouse.errors import NotFound, SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
 from lakehouse.ksql.describe import Answer
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
@@ -24,6 +24,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.sql import quote_name
+from lakehouse.lake.store import is_table
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
@@ -137,7 +138,12 @@ def parse_moment(clause: MomentClause | None, find_source: FindSource = no_sourc
 
 
 def table_rows(entry: Entry, layout: Layout, moment_read: At | None, fold: FoldRows | None) -> Iterator[Row]:
-    """Yield a table's rows, now or at a moment."""
+    """Yield a table's rows, now or at a moment. Raises NotFound for a table that is not built yet."""
+    if not is_table(layout.silver(reader.find_stored_name(layout, "silver", entry.name))):
+        raise NotFound(
+            f"table {entry.name} is declared, but the lake {layout.root} does not have it yet. `lakehouse run` "
+            "builds it."
+        )
     text = f"SELECT * FROM {quote_name(entry.name)}"
     relation = (
         reader.query_lake(layout, text) if moment_read is None else rows_at.query(layout, text, moment_read, fold)
