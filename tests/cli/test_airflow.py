@@ -69,6 +69,16 @@ def test_what_cannot_be_added(
     assert not list(folder.rglob("applications/*"))
 
 
+def test_up_adds_the_application_of_the_settings(lakehouse: Command, folder: Path, shop: Path) -> None:
+    """One that can't be added is refused before Airflow starts."""
+    (folder / "lakehouse.toml").write_text('[lake]\napp = "absent.py"\n')
+    outcome = lakehouse("airflow", "up")
+    assert outcome.code == 2
+    assert "absent.py" in outcome.err
+    assert "no such file" in outcome.err
+    assert not (folder / ".lakehouse").exists()
+
+
 def test_status_and_down_where_nothing_runs(lakehouse: Command, folder: Path) -> None:
     status = lakehouse("airflow", "status")
     assert status.code == 1

@@ -41,13 +41,16 @@ def up(
 ) -> None:
     """Start Airflow on this machine, wait until it is healthy, and leave it running.
 
-    The first time, its environment is installed (700 MB; some minutes). Does nothing when it is already running.
+    Without --app it adds the application of the settings (lake.app), if Airflow knows none yet. The first time, its
+    environment is installed (700 MB; some minutes). Does nothing when it is already running.
 
     Example: lakehouse airflow up --app app.py
     """
     from lakehouse.airflow import report, service
 
     settings = _load_settings(config, home)
+    if app is None and not _has_applications(settings):
+        app = settings.lake.app
     if app is not None:
         manifest, _ = _add_application(settings, app, name)
         show.say(_describe_added(manifest), stderr=True)
@@ -177,6 +180,13 @@ def remove(
         show.as_json({"name": name, "changed": True})
     else:
         show.say(f"Removed {name}. Its DAGs disappear within seconds.")
+
+
+def _has_applications(settings: Settings) -> bool:
+    from lakehouse.airflow import manifest
+    from lakehouse.airflow.home import Home
+
+    return bool(list(manifest.read_manifests(Home(settings.airflow.home).applications)))
 
 
 def _add_application(
