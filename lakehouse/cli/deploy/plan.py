@@ -52,7 +52,7 @@ def _say_effects(effects: list[TableEffect], app: str | None) -> None:
             effect.table,
             WORDS[effect.effect],
             f"{effect.records:,}" if effect.effect == "rebuilt" else "",
-            f"{effect.stored_bytes / 1e6:,.1f} MB" if effect.effect == "rebuilt" else "",
+            _format_size(effect.stored_bytes) if effect.effect == "rebuilt" else "",
             ", ".join(effect.above),
         )
         for effect in effects
@@ -69,3 +69,7 @@ def _say_effects(effects: list[TableEffect], app: str | None) -> None:
         show.say(f"\nNext: lakehouse deploy stage{with_app(app)}")
     else:
         show.say("\nNothing to deploy: `lakehouse run` goes on with these declarations.")
+
+
+def _format_size(byte_count: int) -> str:
+    return f"{byte_count / 1e3:,.0f} kB" if byte_count < 1e6 else f"{byte_count / 1e6:,.1f} MB"
