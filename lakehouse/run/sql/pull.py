@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.errors import NotFound, SqlError
+from lakehouse.errors import ConfigError, NotFound, SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
 from lakehouse.ksql.describe import Answer
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
@@ -139,15 +139,18 @@ def parse_moment(clause: MomentClause | None, find_source: FindSource = no_sourc
 
 def table_rows(entry: Entry, layout: Layout, moment_read: At | None, fold: FoldRows | None) -> Iterator[Row]:
     """Yield a table's rows, now or at a moment. Raises NotFound for a table that is not built yet."""
-    if not is_table(layout.silver(reader.find_stored_name(layout, "silver", entry.name))):
+    text = f"SELECT * FROM {quote_name(entry.name)}"
+    try:
+        relation = (
+            reader.query_lake(layout, text) if moment_read is None else rows_at.query(layout, text, moment_read, fold)
+        )
+    except (ConfigError, NotFound) as error:
+        if is_table(layout.silver(reader.find_stored_name(layout, "silver", entry.name))):
+            raise
         raise NotFound(
             f"table {entry.name} is declared, but the lake {layout.root} does not have it yet. `lakehouse run` "
             "builds it."
-        )
-    text = f"SELECT * FROM {quote_name(entry.name)}"
-    relation = (
-        reader.query_lake(layout, text) if moment_read is None else rows_at.query(layout, text, moment_read, fold)
-    )
+        ) from error
     kinds_by_column = {c.name.lower(): c.kind for c in entry.columns}
     for batch in relation.to_arrow_reader(ROWS_A_READ):  # not all at once: a LIMIT needs only a few
         for row in batch.to_pylist():
