@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 DEPLOYMENT = "deploy-"  # begins the name of a deployment's set of tables; no table has such a name
+DEPLOYMENT_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # small, since DuckDB's schemas have no case
+NEXT = "next"  # the name of a deployment without one
 
 
 def misplaced_topic_message(topic: str, *, own: bool) -> str:

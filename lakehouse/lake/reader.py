@@ -19,12 +19,11 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake import store
 from lakehouse.lake.commit_log import TickCoverage, commit_time_ms, find_tick_coverage, open_log
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
-from lakehouse.lake.layout import DEPLOYMENT, Layout
+from lakehouse.lake.layout import DEPLOYMENT, DEPLOYMENT_NAME, Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.lake.sql import open_duckdb, register_staged_table, register_table, run_select
 from lakehouse.lake.store import is_table
-from lakehouse.plan.names.field import IDENTIFIER
 from lakehouse.semantics.commit_number import NO_TICK, Progress, progress_of_version
 
 if TYPE_CHECKING:
@@ -345,7 +344,7 @@ def _staged_layouts(layout: Layout) -> dict[str, Layout]:
     return {
         f"staged_{name}": replace(layout, beside=f"{DEPLOYMENT}{name}")
         for name in names
-        if IDENTIFIER.fullmatch(name) and name.islower()
+        if DEPLOYMENT_NAME.fullmatch(name)
     }
 
 

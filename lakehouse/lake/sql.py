@@ -33,7 +33,7 @@ def register_table(connection: duckdb.DuckDBPyConnection, layer: str, name: str,
     connection.register(f"_{layer}_{name}", rows)
     connection.execute(f"CREATE VIEW {layer}.{quote_name(name)} AS SELECT * FROM {quote_name(f'_{layer}_{name}')}")
     if layer == "silver":
-        _create_visible_view(connection, "main", name, rows)
+        _create_visible_view(connection, "main", name, rows, f"silver.{quote_name(name)}")
 
 
 def register_staged_table(connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows) -> None:
@@ -43,10 +43,9 @@ def register_staged_table(connection: duckdb.DuckDBPyConnection, schema: str, na
 
 
 def _create_visible_view(
-    connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows, origin: str = ""
+    connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows, origin: str
 ) -> None:
     visible_names = ", ".join(map(quote_name, visible_columns(rows.schema.names)))
-    origin = origin or f"silver.{quote_name(name)}"
     connection.execute(f"CREATE VIEW {schema}.{quote_name(name)} AS SELECT {visible_names} FROM {origin}")
 
 

@@ -10,11 +10,11 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.row_differences import differing_rows
+from lakehouse.lake.layout import NEXT
 
 if TYPE_CHECKING:
     from lakehouse.semantics.difference import Difference
 
-NEXT = "next"
 NameOption = Annotated[
     str, typer.Option("--as", metavar="NAME", help="The name of the deployment, if you stage several.")
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakehouse.cli.deploy.options import NEXT, NameOption, differences_as_json, say_differences
+from lakehouse.cli.deploy.options import NameOption, differences_as_json, say_differences
 from lakehouse.cli.repair.backfill import build_listener
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import (
@@ -18,6 +18,7 @@ from lakehouse.cli.terminal.options import (
     lake_of,
     with_app,
 )
+from lakehouse.lake.layout import NEXT
 
 # Staged under a name of its own: what somebody staged to promote stays.
 BACK = "back"

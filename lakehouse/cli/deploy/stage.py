@@ -8,7 +8,6 @@ import typer
 
 from lakehouse.cli.deploy.options import (
     EXAMPLES,
-    NEXT,
     ExamplesOption,
     NameOption,
     differences_as_json,
@@ -19,6 +18,7 @@ from lakehouse.cli.repair.backfill import build_listener
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of, with_app
 from lakehouse.errors import ConfigError
+from lakehouse.lake.layout import NEXT
 
 
 def stage(

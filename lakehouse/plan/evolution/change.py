@@ -64,12 +64,17 @@ class Evolution:
 
 def declaration_properties(table: Table) -> dict[str, str]:
     """Return a table's declaration as the properties of the table in the lake."""
-    return {PLAN: declaration_text(table), DECLARATION: fingerprint_text(table_fingerprint(table))}
+    return {PLAN: declaration_text(table), DECLARATION: declaration_of(table)}
+
+
+def declaration_of(table: Table) -> str:
+    """Return the fingerprint of a table's declaration, as its property has it."""
+    return fingerprint_text(table_fingerprint(table))
 
 
 def declaration_digest(table: Table) -> str:
     """Return a short text that differs between declarations of a table which differ."""
-    return hashlib.sha256(declaration_properties(table)[DECLARATION].encode()).hexdigest()[:16]
+    return hashlib.sha256(declaration_of(table).encode()).hexdigest()[:16]
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:

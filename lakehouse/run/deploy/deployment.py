@@ -13,13 +13,11 @@ from typing import Any, Self
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.control import note
-from lakehouse.lake.layout import DEPLOYMENT
+from lakehouse.lake.layout import DEPLOYMENT, DEPLOYMENT_NAME
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declaration_digest
-from lakehouse.plan.names.field import IDENTIFIER
+from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.plan.table import Table
-from lakehouse.run.repair import carry_out
 from lakehouse.run.repair.backfill import (
     ShowProgress,
     build_tables,
@@ -28,7 +26,7 @@ from lakehouse.run.repair.backfill import (
     refuse_restored,
     require_applied_tick,
 )
-from lakehouse.run.repair.carry_out import stored_declaration
+from lakehouse.run.repair.carry_out import check_stopped, stored_declaration
 from lakehouse.run.repair.intervene import bring_table
 from lakehouse.run.repair.stages import (
     Intervene,
@@ -38,7 +36,6 @@ from lakehouse.run.repair.stages import (
     RequireStopped,
     Stage,
     basis_of,
-    declaration_of,
 )
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import NO_TICK
@@ -85,7 +82,7 @@ class TouchedTables:
 
 def set_name(name: str) -> str:
     """Return the name of the set of tables of a deployment. Raises PlanError."""
-    if not (IDENTIFIER.fullmatch(name) and name.islower()):
+    if not DEPLOYMENT_NAME.fullmatch(name):
         raise PlanError(
             f"deployment {name!r:.200}: expected a small letter, then at most 62 small letters, digits or underscores."
         )
@@ -122,30 +119,27 @@ def plan_deployment(
     app: App,
     name: str,
     *,
+    promotes: bool = False,
     examples: int = 0,
     listen: ShowProgress = ignore_progress,
 ) -> RepairPlan[Deployed]:
     """Build all tables of a deployment beside the live ones, compare each, and plan to swap them at one tick.
 
     name: of the deployment; what an earlier call of that name built is continued, unless the declarations differ.
-    examples: how many of the differing rows of each table to return. Raises PlanError for declarations that the tables
-    can't take, LeaseHeld while a backfill of one of them runs.
+    promotes: fail before the long part if a job keeps one of the tables. examples: how many of the differing rows of
+    each table to return. Raises PlanError for declarations that the tables can't take, LeaseHeld while a backfill of
+    one of them runs.
     """
     members = find_members(lake, app)
     basis = basis_of(members.swapped, interventions.last_intervention_tick(lake))
     if not members.swapped:
         return RepairPlan((), Deployed({}, None), basis)
+    for table in members.swapped if promotes else ():
+        check_stopped(lake.open(table))
     beside_lake = _beside_lake(lake, name, members)
-    records = 0
-
-    def count_done(step: Any, done_count: int, total: int) -> None:
-        nonlocal records
-        records = max(records, done_count)
-        listen(step, done_count, total)
-
     with repair_leases(lake.layout, basis.declarations):
         _remove_other_build(lake, beside_lake, members)
-        build_tables(beside_lake, members.built, listen=count_done)
+        records = build_tables(beside_lake, members.built, listen=listen)
         listen("compare", records, records)
         differing = _compare_all(lake, beside_lake, members, examples)
     ticks = {table.name: require_applied_tick(lake.open(table)) for table in members.swapped}
@@ -170,12 +164,6 @@ def _stages_of(lake: OpenLake, members: TouchedTables, ticks: Mapping[str, int],
         Intervene("swap", names, {"beside": beside, "members": digests}, table_details),
         RemoveBuild(names, beside),
     )
-
-
-def check_stopped(lake: OpenLake, app: App) -> None:
-    """Raise LeaseHeld while a job keeps a table that a deployment replaces."""
-    for table in find_members(lake, app).swapped:
-        carry_out.check_stopped(lake.open(table))
 
 
 def compare_deployment(lake: OpenLake, app: App, name: str, examples: int) -> dict[str, Difference]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import NotFound
+from lakehouse.lake.layout import NEXT
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.run.repair.repairs import Repairs
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.backfill import ShowProgress
     from lakehouse.run.repair.stages import RepairPlan
     from lakehouse.semantics.difference import Difference
-
-NEXT = "next"  # the name of a deployment without one
 
 
 class Deployments(Repairs):
@@ -73,8 +72,9 @@ class Deployments(Repairs):
         finished_tick = deployment.finish_decided(self._lake, app)
         if back and finished_tick is None:
             deployment.refuse_another_back(self._lake, app)
-        deployment.check_stopped(self._lake, app)  # fail before the long part
-        plan = deployment.plan_deployment(self._lake, app, name, examples=examples, listen=listen or ignore_progress)
+        plan = deployment.plan_deployment(
+            self._lake, app, name, promotes=True, examples=examples, listen=listen or ignore_progress
+        )
         if finished_tick is not None and not plan.stages:
             deployment.discard(self._lake, app, name)
             return deployment.Deployed({}, finished_tick, before=finished_tick - 1)

@@ -15,6 +15,7 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.rows import takes_out
 from lakehouse.plan.table import Table
@@ -29,7 +30,6 @@ from lakehouse.run.repair.stages import (
     RequireStopped,
     Stage,
     basis_of,
-    declaration_of,
 )
 from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.commit_number import NO_TICK
@@ -222,8 +222,10 @@ def build_tables(
     *,
     end_tick: int | None = None,
     listen: ShowProgress = ignore_progress,
-) -> None:
+) -> int:
     """Build tables beside the live ones, or go on, up to a tick, or up to the last complete tick.
+
+    Return how many records they took in, each counted for each table.
 
     beside_lake: the place of the set of tables. tables: each after those of the set that it reads.
     """
@@ -253,6 +255,7 @@ def build_tables(
                 break
             silver.catch_up()
         silver.check_schemas()
+    return done_count
 
 
 @phase("comparing the rows")

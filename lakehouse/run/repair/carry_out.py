@@ -8,7 +8,7 @@ from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import DECLARATION
+from lakehouse.plan.evolution.change import DECLARATION, declaration_of
 from lakehouse.run.repair.chosen_records import keep_fixes, keep_late
 from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.run.repair.stages import (
@@ -20,7 +20,6 @@ from lakehouse.run.repair.stages import (
     RemoveBuild,
     RepairPlan,
     RequireStopped,
-    declaration_of,
 )
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
+from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
@@ -163,8 +163,3 @@ class RepairPlan(Generic[AnyOutcome]):
 def basis_of(tables: Iterable[Table], decided_tick: int) -> Basis:
     """Return the basis of a plan for these tables, as they are declared."""
     return Basis(decided_tick, {table.name: declaration_of(table) for table in tables})
-
-
-def declaration_of(table: Table) -> str:
-    """Return the fingerprint of a table's declaration, as its property has it."""
-    return declaration_properties(table)[DECLARATION]

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut, cut_from_details
-from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
+from lakehouse.plan.evolution.change import DECLARATION, declaration_of
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.clock import ClockState
 from lakehouse.semantics.time.moment import Offsets
@@ -291,7 +291,7 @@ def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
     table_properties = (
         read_properties(open_table.spark, table_beside.visible.path) if table_beside.table_exists() else {}
     )
-    is_there = table_properties.get(DECLARATION) == declaration_properties(open_table.table)[DECLARATION]
+    is_there = table_properties.get(DECLARATION) == declaration_of(open_table.table)
     return table_beside if is_there else beside_for(open_table, decision, "-removed")
 
 

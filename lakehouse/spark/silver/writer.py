@@ -15,7 +15,7 @@ from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import DECLARATION, declaration_digest, declaration_properties
+from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
@@ -237,7 +237,7 @@ class SilverWriter:
     def _is_declared_for(self, swap: Intervention) -> bool:
         """Say whether the table, and those above it that change at the same tick, are declared as a swap has them."""
         digests = swap.details.get("members", {})
-        return swap.details["declaration"] == declaration_properties(self.table)[DECLARATION] and all(
+        return swap.details["declaration"] == declaration_of(self.table) and all(
             digests.get(above.name) in (None, declaration_digest(above)) for above in self.table.stream.tables
         )
 
