@@ -35,6 +35,7 @@ from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
 from lakehouse.plan.databases.debezium import debezium
+from lakehouse.plan.databases.snapshots import snapshots
 from lakehouse.plan.lineage.description import describe
 from lakehouse.plan.lineage.drawing import lineage
 from lakehouse.plan.refused.near import suggest_near
@@ -53,5 +54,5 @@ __all__ = [
     "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
     "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
     "count_distinct", "debezium", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min",
-    "only", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
+    "only", "reduce", "session", "sliding", "snapshots", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
 ]  # fmt: skip

@@ -32,8 +32,8 @@ ROOMS = (
     "spark/jvm/kept", "spark/jvm", "spark/jvm/tree", "spark/jvm/session", "spark/expression",
     "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold/forms", "spark/fold", "spark/table",
     "spark/history", "spark/changelog", "spark/silver", "spark/audit",
-    "run/start", "run/schemas", "run/infer", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair",
-    "run/deploy", "run/job", "run", "run/drill", "run/sql",
+    "run/start", "run/snapshots", "run/schemas", "run/infer", "run/scenario", "run/explain", "run/audit", "run/watch",
+    "run/repair", "run/deploy", "run/job", "run", "run/drill", "run/sql",
     "lakehouse", "testing", "page", "airflow",
     "cli/terminal", "cli/start", "cli/kafka", "cli/schema", "cli/look", "cli/past", "cli/repair", "cli/deploy",
     "cli/test", "cli/serve", "cli/sql", "cli",
@@ -205,7 +205,8 @@ def test_exports() -> None:
         "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
         "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
         "count_distinct", "debezium", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min",
-        "only", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
+        "only", "reduce", "session", "sliding", "snapshots", "stddev", "stream", "sum", "top_k", "tumbling",
+        "variance",
     ]  # fmt: skip
     for name in lakehouse.__all__:
         assert getattr(lakehouse, name).__doc__, name

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from lakehouse.kafka.options import librdkafka_options
 
 INGEST_GROUP, DRAIN_GROUP, HOLES_GROUP = "lakehouse.ingest", "lakehouse.drain", "lakehouse.holes"
-PUBLISH_PREFIX = "lakehouse.publish."  # of transactional ids
+PUBLISH_PREFIX, SNAPSHOTS_PREFIX = "lakehouse.publish.", "lakehouse.snapshots."  # of transactional ids
 
 Kind = Literal["topic", "group", "transactional-id"]
 # Kafka's clients name the group's or the topic's kind in the code, and neither the name nor the operation.

@@ -100,6 +100,11 @@ class App(Declaration):
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
+    def snapshot_sources(self) -> tuple[Source, ...]:
+        """The topics that a run writes from files: each once."""
+        return tuple({source.topic: source for source in self.sources if source.snapshots is not None}.values())
+
+    @property
     def own_topics(self) -> frozenset[str]:
         """The topics that have a physical bronze table of their own."""
         return frozenset(source.topic for source in self.sources if source.own_table)
@@ -125,7 +130,8 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     reads.
 
     Raises PlanError for two different tables of the same name, two sinks of the same topic, two functions of the same
-    name, two streams of the same name, a topic that is both read and written, or a table in `upstream` that nothing
+    name, two streams of the same name, a topic that is both read and written, or is
+    written from two declarations of snapshots, or a table in `upstream` that nothing
     reads, or that this application would have to write.
     """
     if isinstance(upstream, Table) or not isinstance(upstream, Iterable):
@@ -182,6 +188,7 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
                 f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
             )
     check_distinct(sources, "streams")
+    _check_snapshots(sources.values())
     for sink in sinks.values():
         if has_state_topic(sink) and (state_name := state_topic(sink.topic)) in sinks:
             raise PlanError(
@@ -198,6 +205,21 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
         tuple(functions.values()),
         upstream=tuple(upstream_tables.values()),
     )
+
+
+def _check_snapshots(sources: Iterable[Source]) -> None:
+    """Raise PlanError for a topic that would be written from two declarations of snapshots."""
+    writers: dict[str, Source] = {}
+    for source in sources:
+        if source.snapshots is not None:
+            first_source = writers.setdefault(source.topic, source)
+            written_alike = replace(first_source, name=source.name, event_time=source.event_time, expectations=())
+            if written_alike != replace(source, expectations=()):
+                raise PlanError(
+                    f"topic {source.topic!r} is written from two declarations of snapshots, of streams "
+                    f"{first_source.name!r} and {source.name!r}. Declare one, and read its topic with "
+                    f"stream({source.topic!r}, ...)."
+                )
 
 
 def _flatten_upstream(parts: tuple[Table | Sink | FunctionSink, ...], upstream: tuple[Table, ...]) -> dict[str, Table]:

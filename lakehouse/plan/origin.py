@@ -91,6 +91,25 @@ class Node(ABC):
         """Return the fingerprint of the input of `read_columns` (in lower case). keyed: see `Step.fingerprint`."""
 
 
+SNAPSHOT_TIME = "{at}"  # what stands for a snapshot's time in a path
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The files from which a topic's records are made: each set of them holds all rows of a table at a time.
+
+    path: whole, with SNAPSHOT_TIME in it if the names say the times. kind: "parquet", "csv", "json" or "delta". at: the
+    column that says the time; empty for none. partitions: of a topic that is created. allow_empty: a snapshot without
+    rows deletes all rows.
+    """
+
+    path: str
+    kind: str
+    at: str = ""
+    partitions: int = 1
+    allow_empty: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Source(Node):
     """A topic read through a schema. Key and value columns come from the record's key and value bytes.
@@ -99,6 +118,7 @@ class Source(Node):
     counts; "json_bare" is one value without an object; a key of format "none" is null. headers: the name of a column
     with the headers. max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp;
     None is without limit. expectations: what each record must meet to be taken in, or is counted for not meeting.
+    snapshots: the files whose changes a run writes to the topic; None for a topic that others write.
     """
 
     name: str
@@ -112,6 +132,7 @@ class Source(Node):
     headers: str = ""
     max_ahead: int | None = None
     expectations: tuple[Expectation, ...] = ()
+    snapshots: Snapshots | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:

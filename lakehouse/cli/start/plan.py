@@ -48,6 +48,7 @@ def plan(
     from lakehouse.plan.expression.schema import state_topic
     from lakehouse.plan.lineage.drawing import lineage as drawn
     from lakehouse.plan.table import Table
+    from lakehouse.run.snapshots.taking import describe_snapshots
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, refusals_of
 
@@ -77,6 +78,7 @@ def plan(
     function_plans = [
         {"function": planned_item.name, "of": planned_item.of.source.name} for planned_item in application.functions
     ]
+    snapshot_plans = describe_snapshots(application)
     drawing = drawn(application)
     if svg is not None:
         svg.write_text(drawing.svg(), "utf-8")
@@ -91,6 +93,7 @@ def plan(
             for planned_item in planned_tables
         ]
         further_plans: dict[str, object] = {"functions": function_plans} if function_plans else {}
+        further_plans |= {"snapshots": snapshot_plans} if snapshot_plans else {}
         further_plans |= {"upstream": [table.name for table in application.upstream]} if application.upstream else {}
         further_plans |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
         further_plans |= {"lineage": drawing.graph.as_json()} if lineage else {}
@@ -110,6 +113,9 @@ def plan(
             ("table", "its declaration"),
             [(planned_item.table.name, WORDS[planned_item.kind]) for planned_item in planned_tables],
         )
+        if snapshot_plans:
+            titles = ("topic", "path", "snapshots", "first", "last")
+            show.print_table("Snapshots", titles, [tuple(map(item.get, titles)) for item in snapshot_plans])
         if sink_plans:
             show.print_table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sink_plans])
         if function_plans:

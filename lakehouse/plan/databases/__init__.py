@@ -1,1 +1,1 @@
-"""Change logs of databases as streams."""
+"""Change logs of databases, and snapshots of tables, as streams."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lakehouse.errors import JobFailed, LeaseHeld
 from lakehouse.kafka.options import java_options
 from lakehouse.kafka.ranges import read_ranges
+from lakehouse.kafka.snapshot_topic import Differences
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import store
 from lakehouse.lake.control import note
@@ -25,6 +26,7 @@ from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
+from lakehouse.plan.origin import Source
 from lakehouse.run.job import function_sinks
 from lakehouse.run.job.function_sinks import Telling
 from lakehouse.run.job.publishing import Publishing
@@ -32,6 +34,8 @@ from lakehouse.run.job.standstill import Standstill
 from lakehouse.run.job.turns import Turns
 from lakehouse.run.job.upkeep import Upkeeping, upkeep_tables
 from lakehouse.run.repair import intervene
+from lakehouse.run.snapshots.files import SourceSnapshot, time_text
+from lakehouse.run.snapshots.taking import Snapshotting, keep_looking
 from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Settings
@@ -80,6 +84,7 @@ class Job:
         self._lake = open_lake(spark, self._layout, look_up_schema=SchemaLookUp(settings))
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
+        self._snapshots = Snapshotting(settings, app, self._cluster, self._say_snapshot)
         self._turns = Turns(None)
         self._began = time.monotonic()
         self._tick_records: deque[tuple[int, int]] = deque(maxlen=TICKS_REMEMBERED)  # the last ticks of this run
@@ -91,6 +96,8 @@ class Job:
             silver: Silver | None = None
             if "ingest" in parts:
                 with self._ingest() as ingest:
+                    with phase("reading snapshots"):
+                        self._snapshots.look()
                     ingest_query = self._start_in_pool("ingest", partial(ingest.start, available_now=True))
                     try:
                         # Open the tables while Kafka is read: each takes a second in a cold process.
@@ -120,6 +127,7 @@ class Job:
             trigger_seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
+                stack.enter_context(keep_looking(self._snapshots, self._refuse_snapshot))
                 start_ingest = partial(ingest.start, available_now=False, trigger_seconds=trigger_seconds)
                 running_queries.append((self._start_in_pool("ingest", start_ingest), ingest))
             if "silver" in parts:
@@ -295,6 +303,13 @@ class Job:
                 # Publish commits that a crash left unpublished, and the whole history of a new sink.
                 publish(silver.tick)
                 yield silver
+
+    def _say_snapshot(self, source: Source, snapshot: SourceSnapshot, differences: Differences, seconds: float) -> None:
+        details = {"topic": source.topic, "at": time_text(snapshot.time_ms), **differences._asdict()}
+        self._say("snapshot", 0, differences.total, **details, took=round(seconds, 3))
+
+    def _refuse_snapshot(self, message: str) -> None:
+        self._say("snapshot refused", 0, 0, message=message)
 
     def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
         self._listen(JobEvent(kind, tick, records, time.monotonic() - self._began, details))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakehouse.kafka.covers import covers_topic
-from lakehouse.kafka.rights import DRAIN_GROUP, HOLES_GROUP, INGEST_GROUP, PUBLISH_PREFIX, Right
+from lakehouse.kafka.rights import DRAIN_GROUP, HOLES_GROUP, INGEST_GROUP, PUBLISH_PREFIX, SNAPSHOTS_PREFIX, Right
 from lakehouse.plan.app import App, has_state_topic
 from lakehouse.plan.expression.schema import state_topic
 
@@ -26,6 +26,9 @@ def application_rights(app: App, further_topics: Iterable[str] = ()) -> list[Rig
             for operation in ("Create", "Write", "Read", "DescribeConfigs")
         ]
         rights.append(Right("Write", "transactional-id", f"{PUBLISH_PREFIX}{sink.topic}"))
-    if app.sinks:
+    for source in app.snapshot_sources:
+        rights += [Right(operation, "topic", source.topic) for operation in ("Create", "Write", "DescribeConfigs")]
+        rights.append(Right("Write", "transactional-id", f"{SNAPSHOTS_PREFIX}{source.topic}"))
+    if app.sinks or app.snapshot_sources:
         rights.append(Right("Read", "group", DRAIN_GROUP))
     return rights

@@ -6,6 +6,7 @@ import socket
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.rights import user_of
+from lakehouse.kafka.snapshot_topic import FOR_EVER
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -20,11 +21,14 @@ CONNECT_SECONDS = 2.0
 def check_topics(settings: Settings, app: App, servers: str) -> None:
     """Raise NotFound for topics that neither Kafka nor bronze has; KafkaUnavailable, at once if nobody listens.
 
+    Topics of snapshots are created.
+
     A topic that bronze has and Kafka has lost is data loss: ingest finds the missing records.
     Raises PlanError for a topic whose truncates are applied, if it has several partitions.
     """
     check_listening(servers)
     cluster = Cluster(servers, settings.kafka.options)
+    _create_snapshot_topics(app, cluster)
     kafka_topics = cluster.names()
     layout = Layout(settings.lake.path)
     bronze_topics = reader.read_bronze_coverage(layout).topics
@@ -71,3 +75,12 @@ def check_listening(servers: str) -> None:
         f"Nobody listens at {servers} ({'; '.join(reasons)}). Expected a Kafka broker there. Check that it runs, and "
         "that the address is right (kafka.bootstrap_servers)."
     )
+
+
+def _create_snapshot_topics(app: App, cluster: Cluster) -> None:
+    """Create the topics of snapshots that Kafka does not have: it keeps their records for ever."""
+    existing_topics = set(cluster.names()) if app.snapshot_sources else set()
+    for source in app.snapshot_sources:
+        assert source.snapshots is not None
+        if source.topic not in existing_topics:
+            cluster.create(source.topic, source.snapshots.partitions, FOR_EVER)

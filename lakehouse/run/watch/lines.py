@@ -16,6 +16,7 @@ WARNINGS = (
     "function failed",
     "expectation unmet",
     "upkeep failed",
+    "snapshot refused",
     "kafka away",
     "watch failed",
     "lineage failed",
@@ -103,6 +104,11 @@ def event_text(event: JobEvent) -> str:
             return f"upkeep of {details['part'].partition('-')[0]}: {files}{_format_took(details)}"
         case "upkeep failed":
             return f"upkeep failed, the run continues: {details['message']}"
+        case "snapshot":
+            counts = ", ".join(f"{details[kind]:,} {kind}" for kind in ("inserted", "updated", "deleted"))
+            return f"snapshot of {details['at']} into topic {details['topic']}: {counts}{_format_took(details)}"
+        case "snapshot refused":
+            return f"a snapshot can't be taken in, the run continues without it: {details['message']}"
         case "function failed":
             return (
                 f"{details['function']} of table {details['table']} failed on {records}, the run continues without "

@@ -1,0 +1,120 @@
+"""The snapshots that a declaration's files hold: each a time, and the files, or the version, with all rows of then."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lakehouse.errors import ConfigError, NotFound, reason_of_error
+from lakehouse.formats.values.text_value import text_reader
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.lake import store
+from lakehouse.plan.origin import SNAPSHOT_TIME, Snapshots
+from lakehouse.semantics.time.years import is_possible_time
+
+# A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
+_CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)[-_]?(\d\d)(?:[-_]?(\d\d))?(?=$|[Zz+.,-])")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSnapshot:
+    """All rows of a table at a time, in milliseconds. version: of a Delta table, whose folder is the only file."""
+
+    time_ms: int
+    files: tuple[str, ...]
+    version: int | None = None
+
+
+def list_snapshots(declared: Snapshots) -> list[SourceSnapshot]:
+    """Return the snapshots that there are, the earliest first, of names or versions that say their times.
+
+    Raises ConfigError for a name that fits the path, and whose time is none; StorageError, NotFound.
+    """
+    if declared.kind == "delta":
+        return _list_versions(declared)
+    files_by_time: dict[int, list[str]] = defaultdict(list)
+    for path, time_text in matching_files(declared):
+        files_by_time[time_of_name(time_text, path)].append(path)
+    return [SourceSnapshot(time_ms, tuple(sorted(files_by_time[time_ms]))) for time_ms in sorted(files_by_time)]
+
+
+def matching_files(declared: Snapshots) -> Iterator[tuple[str, str]]:
+    """Yield the files of a path, in the order of their names, with the text in place of SNAPSHOT_TIME."""
+    pattern = _path_pattern(declared.path)
+    for path in sorted(_files_below(_fixed_folder(declared.path))):
+        if (match := pattern.fullmatch(path)) is not None:
+            yield path, match.groupdict().get("time") or ""
+
+
+def time_of_name(text: str, path: str) -> int:
+    """Return the time in a file's name, in milliseconds. Raises ConfigError."""
+    clock_text = _CLOCK.sub(lambda match: "T" + ":".join(part for part in match.groups() if part), text)
+    try:
+        moment = text_reader("timestamp")(clock_text)
+    except Unfit:
+        raise ConfigError(
+            f"{path}: found {text!r} for the time of the snapshot; expected ISO 8601, such as 2026-01-31, "
+            "2026-01-31T12-00 or 20260131T120000Z. Rename the file, or move it away."
+        ) from None
+    return check_time(int(moment.timestamp() * 1000), path)
+
+
+def check_time(time_ms: int, path: str) -> int:
+    """Return the time of a snapshot. Raises ConfigError for one that Kafka, or a calendar, does not have."""
+    if time_ms < 1 or not is_possible_time(time_ms):
+        raise ConfigError(f"{path}: found {time_ms} ms for the time of the snapshot; expected one after 1970-01-01.")
+    return time_ms
+
+
+def time_text(time_ms: int) -> str:
+    """Return the time of a snapshot for people."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:
+    """Return the versions of a Delta table that its log still has. Two at one millisecond have one time each."""
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        table = store.open_delta(declared.path)
+    except TableNotFoundError:
+        raise NotFound(
+            f"{declared.path}: found no Delta table; expected the folder of one, with a _delta_log."
+        ) from None
+    snapshots: list[SourceSnapshot] = []
+    for commit in sorted(table.history(), key=lambda commit: int(commit["version"])):
+        time_ms = check_time(int(commit["timestamp"]), declared.path)
+        if snapshots and time_ms <= snapshots[-1].time_ms:  # a clock that went back: the versions have the order
+            time_ms = snapshots[-1].time_ms + 1
+        snapshots.append(SourceSnapshot(time_ms, (declared.path,), int(commit["version"])))
+    return snapshots
+
+
+def _path_pattern(path: str) -> re.Pattern[str]:
+    """Return the expression of the paths that a declared one means: neither * nor a time goes over a slash."""
+    parts = re.split(rf"({re.escape(SNAPSHOT_TIME)}|\*)", path)
+    written = {SNAPSHOT_TIME: "(?P<time>[^/]+?)", "*": "[^/]*"}
+    return re.compile("".join(written.get(part, re.escape(part)) for part in parts))
+
+
+def _fixed_folder(path: str) -> str:
+    """Return the folder in a path before its first part that stands for several names."""
+    fixed_text = re.split(rf"{re.escape(SNAPSHOT_TIME)}|\*", path)[0]
+    return fixed_text.rpartition("/")[0] or "/"
+
+
+def _files_below(folder: str) -> Iterable[str]:
+    if store.is_remote(folder):
+        return store.files_below(folder)
+    if not Path(folder).is_dir():
+        raise NotFound(f"{folder}: found no such folder; expected the one with the snapshots' files.")
+
+    def on_error(error: OSError) -> None:
+        raise ConfigError(f"{error.filename}: can't be listed: {reason_of_error(error)}.") from error
+
+    return [str(Path(path, name)) for path, _, names in os.walk(folder, onerror=on_error) for name in names]

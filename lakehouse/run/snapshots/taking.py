@@ -1,0 +1,142 @@
+"""Takes snapshots in: compares those that are new with their topics, and writes what differs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lakehouse.errors import KafkaUnavailable, LakehouseError
+from lakehouse.kafka.snapshot_topic import Differences, SnapshotTopic
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake import store
+from lakehouse.plan.app import App
+from lakehouse.plan.origin import Source
+from lakehouse.run.snapshots.files import SourceSnapshot, list_snapshots, matching_files, time_text
+from lakehouse.run.snapshots.rows import read_rows, time_of_column
+from lakehouse.settings.config import Settings
+
+LOOK_SECONDS = 30.0
+END_SECONDS = 10.0
+# Called for each snapshot that was taken in, with what differed and the seconds that it took.
+Taken = Callable[[Source, SourceSnapshot, Differences, float], None]
+
+
+class Snapshotting:
+    """Takes in the snapshots of an application's sources. It keeps what it knows of the topics between two looks."""
+
+    def __init__(self, settings: Settings, app: App, cluster: Cluster, taken: Taken) -> None:
+        self._settings, self._cluster, self._taken = settings, cluster, taken
+        self.sources = app.snapshot_sources
+        self._topics: dict[str, SnapshotTopic] = {}
+        self._times = FileTimes()
+        for source in self.sources:
+            use_store_of(source, settings)
+
+    def look(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Take in what is new, in the order of time. stop: asked before each snapshot.
+
+        Raises ConfigError for a file that does not fit, StorageError, NotFound, KafkaUnavailable.
+        """
+        for source in self.sources:
+            assert source.snapshots is not None
+            waiting = self._times.snapshots_of(source)
+            topic = self._topics.get(source.topic)
+            if topic is None:
+                topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
+            # Once something was not written, the topic is read anew: what it holds is known then.
+            self._topics.pop(source.topic, None)
+            for snapshot in waiting:
+                if stop():
+                    return
+                if not topic.lacks(snapshot.time_ms):
+                    continue
+                started = time.monotonic()
+                differences = topic.write(
+                    snapshot.time_ms, read_rows(source, snapshot), allow_empty=source.snapshots.allow_empty
+                )
+                if differences.total:
+                    self._taken(source, snapshot, differences, time.monotonic() - started)
+            self._topics[source.topic] = topic
+
+
+class FileTimes:
+    """The snapshots of a source; files whose time stands in a column are read once for it."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, int] = {}
+
+    def snapshots_of(self, source: Source) -> list[SourceSnapshot]:
+        """Return the snapshots that there are, the earliest first."""
+        assert source.snapshots is not None
+        if not source.snapshots.at:
+            return list_snapshots(source.snapshots)
+        by_time: dict[int, SourceSnapshot] = {}
+        for path, _ in matching_files(source.snapshots):
+            if path not in self._times:
+                self._times[path] = time_of_column(source, path)
+            time_ms = self._times[path]
+            earlier = by_time.get(time_ms, SourceSnapshot(time_ms, ()))
+            by_time[time_ms] = replace(earlier, files=(*earlier.files, path))
+        return [by_time[time_ms] for time_ms in sorted(by_time)]
+
+
+def describe_snapshots(app: App) -> list[dict[str, object]]:
+    """Return what there is on this machine of an application's snapshots, for people; of stores only where they are."""
+    descriptions: list[dict[str, object]] = []
+    for source in app.snapshot_sources:
+        assert source.snapshots is not None
+        description: dict[str, object] = {"topic": source.topic, "path": source.snapshots.path}
+        if not store.is_remote(source.snapshots.path):
+            snapshots = FileTimes().snapshots_of(source)
+            times = [time_text(snapshot.time_ms) for snapshot in snapshots]
+            description |= {
+                "snapshots": len(times),
+                "first": min(times, default=None),
+                "last": max(times, default=None),
+            }
+        descriptions.append(description)
+    return descriptions
+
+
+def use_store_of(source: Source, settings: Settings) -> None:
+    """Reach the files of a source as the lake's own store is reached."""
+    assert source.snapshots is not None
+    bucket = "/".join(source.snapshots.path.split("/")[:3])
+    store.use_store(bucket, settings.lake.options, single_writer=True)
+
+
+@contextmanager
+def keep_looking(snapshotting: Snapshotting, refuse: Callable[[str], None]) -> Iterator[None]:
+    """Look for new snapshots from a thread of its own, now and every 30 seconds, while the block lasts.
+
+    refuse: called with the message when a snapshot can't be taken in; once for the same message.
+    """
+    if not snapshotting.sources:
+        yield
+        return
+    stop = threading.Event()
+
+    def watch() -> None:
+        message = ""
+        while not stop.is_set():
+            try:
+                snapshotting.look(stop.is_set)
+                message = ""
+            except KafkaUnavailable:
+                pass  # the run says that Kafka is away
+            except LakehouseError as error:
+                if str(error) != message:
+                    message = str(error)
+                    refuse(message)
+            stop.wait(LOOK_SECONDS)
+
+    thread = threading.Thread(target=watch, name="snapshots", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(END_SECONDS)
