@@ -152,7 +152,7 @@ class StorageError(LakehouseError):
 
 
 class ExpectationFailed(LakehouseError):
-    """A record does not meet an expectation that stops the run."""
+    """A record, or a row, does not meet an expectation that stops the run."""
 
 
 class JobFailed(LakehouseError):

@@ -1,4 +1,5 @@
-"""Expectations: conditions that each record of a topic should meet, and what becomes of one that does not."""
+"""Expectations: conditions that each record of a topic, or each row of a table, should meet, and what becomes of one
+that does not."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SHOWN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "st
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A condition over a record's columns. A record for which it is false or null goes to the quarantine.
+    """A condition over the columns of a record or a row. A record for which it is false or null goes to the quarantine.
 
     A record with a null value has no columns to judge, and passes. otherwise: "fail" also stops the run, before a table
     takes the record's tick in, until the record is fixed or the declaration changed; "warn" only counts the record,
@@ -51,7 +52,7 @@ class Expectation:
         subject = f"{what}: expect {value_in_message(name)}"
         check_name(name, subject)
         if any(other.name.lower() == name.lower() for other in others):
-            raise PlanError(f"{subject}: the stream has an expectation of that name. Give each its own.")
+            raise PlanError(f"{subject}: there is an expectation of that name. Give each its own.")
         if otherwise not in OTHERWISE:
             raise PlanError(f"{subject}: otherwise={otherwise!r}; expected {' or '.join(map(repr, OTHERWISE))}.")
         return cls(name, parse_predicate(condition, columns, subject), otherwise)
@@ -90,6 +91,16 @@ def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFaile
         f"stream {stream!r}: record {places[0]}{others} stops the run: {reason}. It is in the quarantine, and no table "
         f"has taken in its tick. Fix it, `lakehouse repair replay {stream} --position {places[0]}`, or change what is "
         "expected; then start again."
+    )
+
+
+def row_failure(table: str, key: str, rows: int, reason: str) -> ExpectationFailed:
+    """Return the error for rows of a table at which a run stops. key, reason: of one of them. rows: their number."""
+    others = f" (and {rows - 1:,} more)" if rows > 1 else ""
+    return ExpectationFailed(
+        f"table {table!r}: row {key}{others} stops the run: {reason}. The table has not taken in the records that make "
+        f"it so; `lakehouse past explain {table} KEY` shows those before. Send a record that corrects the row, or "
+        "change what is expected; then start again."
     )
 
 

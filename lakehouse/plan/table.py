@@ -10,6 +10,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
+from lakehouse.plan.expectation import Expectation, Otherwise
 from lakehouse.plan.expression.expression import Expression, Named
 from lakehouse.plan.expression.expression import parse_predicate as condition
 from lakehouse.plan.expression.schema import (
@@ -43,6 +44,7 @@ from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.registered.writable import check_writable
 from lakehouse.plan.rows import Rows, RowsOf
 from lakehouse.plan.step import Shape
+from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
 from lakehouse.semantics.operators.undo import RowGroup
@@ -192,6 +194,8 @@ class Table(Rows):
     """A keyed table: a stream, the operator that folds its records, and the operators after that.
 
     `key` has the columns that identify a row; in a windowed table they end with window_start and window_end.
+    expectations: what each row must meet. watched_rules: what must hold for the table as a whole. No row is
+    changed by them.
     """
 
     name: str
@@ -199,6 +203,8 @@ class Table(Rows):
     key: tuple[str, ...]
     fold: Fold
     behind: tuple[Operator, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    watched_rules: tuple[WatchedRule, ...] = ()
 
     @property
     def operators(self) -> tuple[Operator, ...]:
@@ -295,6 +301,50 @@ class Table(Rows):
             raise PlanError(f"{subject}: {option_name} belongs to the table. Leave it out, and query the history.")
         check_distinct([*(column.name for column in self.columns), VALID_FROM, VALID_TO], subject)
         return Table(name, self.stream, (*self.key, *fold.own_key), fold)
+
+    def expect(self, name: str, condition: str, *, otherwise: Otherwise = "fail") -> Table:
+        """Return the table with a condition over its columns that each of its rows must meet.
+
+        A row is judged as it stands after a batch that changes it. otherwise: "fail" stops the run before the batch is
+        committed, so that no version of the table has such a row; "warn" counts it. A row for which the condition is
+        null does not meet it. For conditions over records, and their quarantine, see `Stream.expect`.
+
+        Raises PlanError for a condition that is none, a name that another one has, or a table of final results.
+        """
+        subject = f"table {self.name!r}"
+        if otherwise == "quarantine":
+            raise PlanError(
+                f"{subject}: expect: a row is made of many records, and has no quarantine. Judge the records, before "
+                'the table: stream.expect(...); or say otherwise="fail" or "warn".'
+            )
+        if self.find(Final) is not None:
+            raise PlanError(
+                f"{subject}: expect: a final result appears once, after its records were taken in. Judge the records, "
+                "or declare the rule on a table without final results."
+            )
+        expectation = Expectation.declared(name, condition, otherwise, self.columns, self.expectations, subject)
+        return replace(self, expectations=(*self.expectations, expectation))
+
+    def expect_unique(self, *columns: str) -> Table:
+        """Return the table with the rule that no two of its rows have the same values in these columns.
+
+        A running job looks every few minutes, and `lakehouse test check` when it is asked; nothing is stopped. A row
+        with a null in one of the columns is like no other. Raises PlanError for names that are no columns.
+        """
+        rule = UniqueRule.declared(columns, self.columns, self.key, f"table {self.name!r}")
+        return self._watched_by(rule)
+
+    def expect_fresh(self, max_age: str) -> Table:
+        """Return the table with the rule that its newest record is at most so old by its event time: "10 minutes".
+
+        Judged as `expect_unique` is, each 15 seconds. Raises PlanError for a text that is no duration.
+        """
+        return self._watched_by(FreshRule.declared(max_age, f"table {self.name!r}"))
+
+    def _watched_by(self, rule: WatchedRule) -> Table:
+        if any(other.name == rule.name for other in self.watched_rules):
+            raise PlanError(f"table {self.name!r}: {rule.name}: the rule is declared twice. Expected it once.")
+        return replace(self, watched_rules=(*self.watched_rules, rule))
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""

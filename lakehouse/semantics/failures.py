@@ -12,6 +12,7 @@ from typing import Any
 
 ERROR_LENGTH_MAX = 200
 EXPECTATION = "expectation "  # how the name of one begins, where others are names of functions
+OF_ROWS = " of rows"  # how the name of one ends that is about the rows of a table
 
 
 def error_text(error: BaseException) -> str:
@@ -52,7 +53,8 @@ class Tally:
 class Failed:
     """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error.
 
-    Or an expectation ("expectation orders.positive"), which records did not meet; the error is what was expected.
+    Or an expectation ("expectation orders.positive"), which records did not meet; the error is what was expected. Or
+    one of rows ("expectation totals.positive of rows"): `records` counts rows, and `first` is a key.
     """
 
     function: str

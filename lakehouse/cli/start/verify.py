@@ -10,6 +10,7 @@ its topics have.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from lakehouse.cli.start import facts
@@ -22,6 +23,7 @@ from lakehouse.lake.moment.past_subject import Reads
 from lakehouse.lake.place import state_place
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.watch.table_rules import find_unmet_rules
 from lakehouse.semantics.commit_number import NO_TICK
 
 
@@ -32,12 +34,17 @@ def verify_tables(layout: Layout, app: App) -> dict[str, Any]:
         raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run.")
     topic_reports = {name: _verify_topic(layout, name, coverage.topics.get(name)) for name in app.topics}
     table_reports = {table.name: _verify_table(layout, table, coverage, topic_reports) for table in app.tables}
+    now_ms = time.time_ns() // 1_000_000
+    unmet_rules = [
+        rule for table in app.tables for rule in find_unmet_rules(layout, table, table.watched_rules, now_ms)
+    ]
     quarantine_names = set(reader.table_names(layout, "quarantine"))
     quarantined = reader.count_quarantined(
         layout, [source.name for source in app.sources if source.name in quarantine_names]
     )
     problems = [f"topic {name}: {text}" for name, report in topic_reports.items() for text in report.pop("problems")]
     problems += [f"table {name}: {text}" for name, report in table_reports.items() for text in report.pop("problems")]
+    problems += [f"table {unmet.table}: {unmet.rule}: {unmet.reason}" for unmet in unmet_rules]
     return {
         "ok": not problems,
         "problems": problems,

@@ -37,7 +37,8 @@ def _function_sink_text(sink: FunctionSink) -> str:
 def _table_text(table: Table) -> str:
     later_operators = sorted(table.behind, key=lambda operator: IN_TEXT.index(type(operator)))
     operator_lines = [line for operator in (table.fold, *later_operators) for line in operator.lines()]
-    operator_lines = [*operator_lines, *table.stream.lines()]
+    rule_lines = [f"EXPECT {rule}" for rule in (*table.expectations, *table.watched_rules)]
+    operator_lines = [*operator_lines, *rule_lines, *table.stream.lines()]
     return "\n".join([f"TABLE {table.name} (key {', '.join(table.key)})", *(f"  {line}" for line in operator_lines)])
 
 

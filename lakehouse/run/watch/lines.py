@@ -9,12 +9,14 @@ from typing import Any
 
 from lakehouse.lake.null_keys import null_keys_sentence
 from lakehouse.run.watch.event import JobEvent, as_event
+from lakehouse.semantics.failures import OF_ROWS
 from lakehouse.settings.config import Log
 
 LEVELS = ("debug", "info", "warning", "error")
 WARNINGS = (
     "function failed",
     "expectation unmet",
+    "rule unmet",
     "upkeep failed",
     "snapshot refused",
     "kafka away",
@@ -116,10 +118,17 @@ def event_text(event: JobEvent) -> str:
             )
         case "expectation unmet":
             verbs = ("does", "counts") if event.records == 1 else ("do", "count")
+            subjects, consequence = records, f", and {verbs[1]}"
+            if details["expectation"].endswith(OF_ROWS):
+                subjects, consequence = f"{event.records:,} row{'' if event.records == 1 else 's'}", ""
             return (
-                f"{records} of table {details['table']} {verbs[0]} not meet expectation {details['expectation']}, and "
-                f"{verbs[1]}; the first, {details['first']}: {details['reason']}"
+                f"{subjects} of table {details['table']} {verbs[0]} not meet expectation {details['expectation']}"
+                f"{consequence}; the first, {details['first']}: {details['reason']}"
             )
+        case "rule unmet":
+            return f"table {details['table']} does not meet {details['expectation']}: {details['reason']}"
+        case "rule met":
+            return f"table {details['table']} meets {details['expectation']} again"
         case "waiting" if "topic" in details:
             return (
                 f"held back by the schemas of topic {details['topic']}, which are known up to tick {event.tick:,}: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
@@ -78,6 +78,10 @@ class RunMetrics:
         self._null_keys = Counter(
             "lakehouse_null_keys", "Records with a null key, which a table ignored.", ["table"], registry=own
         )
+        self._rules = Gauge(
+            "lakehouse_rule_unmet", "1 if a rule about a table as a whole does not hold, else 0.",
+            ["table", "expectation"], registry=own,
+        )  # fmt: skip
         for part in PARTS.values():
             self._seconds.labels(part)
         self._waiting: set[tuple[str, int]] = set()
@@ -118,6 +122,11 @@ class RunMetrics:
             self._layout, [table.name for table in self._app.tables]
         ).items():
             self._late.labels(name).set(record_count)
+
+    def set_rules(self, unmet_by_place: Mapping[tuple[str, str], bool]) -> None:
+        """Note which rules about tables as a whole do not hold, by table and name."""
+        for (table, rule), is_unmet in unmet_by_place.items():
+            self._rules.labels(table, rule).set(is_unmet)
 
     def _wait(self, waiting: Lag) -> None:
         for topic, partition in self._waiting - waiting.keys():

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
+from lakehouse.run.watch.table_rules import RuleWatch
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Watcher:
     """Looks at Kafka and at the lake, and reports what it sees. `look` raises nothing: it never ends a run.
 
     waiting: called at each look, gives the records that wait; lag_seconds: how often to report them, 0.0 for never.
+    rules: those of the application's tables; None without any.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class Watcher:
         metrics: RunMetrics | None,
         lag_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        rules: RuleWatch | None = None,
     ) -> None:
+        self._rules = rules
         self._waiting, self._listen, self._metrics, self._lag_seconds = waiting, listen, metrics, lag_seconds
         self._clock, self._began = clock, clock()
         self._away_since: float | None = None
@@ -56,6 +61,7 @@ class Watcher:
 
     def _look(self) -> None:
         now = self._clock()
+        self._look_at_rules(now)
         try:
             waiting_records = self._waiting()
         except KafkaUnavailable as error:
@@ -73,6 +79,15 @@ class Watcher:
         if self._lag_seconds and (self._lag_reported_at is None or now - self._lag_reported_at >= self._lag_seconds):
             self._lag_reported_at = now
             self._say("lag", records=sum(waiting_records.values()), topics=lag_by_topic(waiting_records))
+
+    def _look_at_rules(self, now: float) -> None:
+        if self._rules is None:
+            return
+        for kind, rules in zip(("rule unmet", "rule met"), self._rules.look(now), strict=True):
+            for rule in rules:
+                self._say(kind, table=rule.table, expectation=rule.rule, reason=rule.reason)
+        if self._metrics is not None:
+            self._metrics.set_rules({place: unmet is not None for place, unmet in self._rules.unmet.items()})
 
     def _say(self, kind: str, records: int = 0, **details: object) -> None:
         self._listen(JobEvent(kind, 0, records, self._clock() - self._began, details))
@@ -93,7 +108,8 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
                 metrics.heard(event)
             listen(event)
 
-        watcher = Watcher(lambda: lag(settings, app, cluster), heard, metrics, settings.log.lag_seconds)
+        rules = RuleWatch(Layout(settings.lake.path), app) if any(table.watched_rules for table in app.tables) else None
+        watcher = Watcher(lambda: lag(settings, app, cluster), heard, metrics, settings.log.lag_seconds, rules=rules)
 
         def watch() -> None:
             while not stop.wait(LOOK_SECONDS):

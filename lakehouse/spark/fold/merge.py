@@ -146,6 +146,25 @@ def _table_columns(table_schema: StructType, columns: dict[str, Column]) -> list
     ]
 
 
+def rows_after_merge(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame) -> DataFrame:
+    """Return the rows that a batch changes, and leaves there, as they stand after `merge_batch`."""
+    table_side = table_rows.alias("t").where(is_within(batch.bounds, "t")).select(F.struct("t.*").alias("t"))
+    batch_side = batch.frame.where(~F.col("_tombstone")).select(F.struct("*").alias("s"))
+    joined_rows = batch_side.join(table_side, same_key(row_merge.table.key, "t", "s"), "left")
+    condition = row_merge.is_newer()
+    if condition is not None:
+        joined_rows = joined_rows.where(F.col("t").isNull() | condition)
+    kept_columns = {name: F.col(f"t.`{name}`") for name in table_rows.columns}
+    updated_columns = kept_columns | row_merge.merged_columns(batch.frame, has_row=True)
+    inserted_row, updated_row = (
+        F.struct(*_table_columns(table_rows.schema, columns))
+        for columns in (row_merge.inserted_columns(batch.frame), updated_columns)
+    )
+    return joined_rows.select(F.when(F.col("t").isNull(), inserted_row).otherwise(updated_row).alias("row")).select(
+        "row.*"
+    )
+
+
 def rows_of_other_keys(column_names: tuple[str, ...], rows: DataFrame, keys: DataFrame) -> DataFrame:
     """Return the rows whose key is not among the keys."""
     return rows.alias("b").join(keys.alias("m"), same_key(column_names, "b", "m"), "left_anti")

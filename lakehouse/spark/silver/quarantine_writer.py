@@ -54,7 +54,7 @@ class Quarantine:
 
     def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader], *, stops: bool = True) -> None:
         """stops: whether a record can stop the run; not where a table is built beside the live one, to replace it."""
-        self._lake, self._app, self._stops = lake.own_session(), app, stops
+        self._lake, self._app, self.stops = lake.own_session(), app, stops
         self._own_topics = app.own_topics
         self._writers = writers
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
@@ -83,7 +83,7 @@ class Quarantine:
         Raises ExpectationFailed for a record that stops the run, and that nobody has fixed.
         """
         self._append(source, to_tick, cache)
-        if self._stops:
+        if self.stops:
             self._check_expectations(source, to_tick)
 
     def _append(self, source: Source, to_tick: int, cache: BatchCache) -> None:

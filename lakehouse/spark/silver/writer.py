@@ -16,6 +16,7 @@ from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
+from lakehouse.plan.expectation import row_failure
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
@@ -32,6 +33,7 @@ from lakehouse.spark.jvm.table_rewrite import TableRewriter
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.silver.row_rules import find_unmet_rows
 from lakehouse.spark.table import late, table_counts, tables, timelines
 from lakehouse.spark.table.input import input_of, must_wait
 from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit_log_of, numbered_writes, open_epoch
@@ -128,6 +130,12 @@ class SilverWriter:
                 bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied, to_tick)
             )
             if has_input:
+                unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
+                stopping = [unmet for unmet in unmet_rows if unmet.expectation.otherwise == "fail" and quarantine.stops]
+                for unmet in stopping:
+                    raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
+                failed_rows = [unmet.as_failed(self.table.name) for unmet in unmet_rows]
+                folded_batch.failed = merge_failures(folded_batch.failed, failed_rows)
                 self._keep(folded_batch, to_tick)
         finally:
             folded_batch.release()

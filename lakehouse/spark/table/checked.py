@@ -109,14 +109,15 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     label = f"table {table.name!r}"
     fold_expressions = table.fold.expressions
     having_predicates = [item.predicate for item in table.behind if isinstance(item, Having)]
-    for item in [*fold_expressions, *having_predicates]:
+    row_conditions = [*having_predicates, *(expectation.condition for expectation in table.expectations)]
+    for item in [*fold_expressions, *row_conditions]:
         _check_patterns(spark, label, item)
     try:
         _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
         table_schema = tables.visible_schema(spark, table)
         for column in table_schema:
             _check_type(column.dataType, f"{label}: column {column.name!r}")
-        _check_items(spark.createDataFrame([], table_schema), label, having_predicates)
+        _check_items(spark.createDataFrame([], table_schema), label, row_conditions)
     except READ_ERRORS as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
 

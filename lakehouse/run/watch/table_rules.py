@@ -1,0 +1,127 @@
+"""Judges the rules about tables as a whole, without Spark: see `lakehouse.plan.watched_rule`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lakehouse.duration import duration_text
+from lakehouse.lake import reader
+from lakehouse.lake.batch_totals import read_newest_batch
+from lakehouse.lake.commit_log import open_log
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import state_place
+from lakehouse.lake.sql import quote_name
+from lakehouse.lake.store import is_table
+from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
+from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
+
+SLOW_SECONDS = 300.0  # a running job reads a whole table at most so often
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetRule:
+    """A rule of a table that does not hold now. reason: what is expected, and what was found."""
+
+    table: str
+    rule: str
+    reason: str
+
+
+def find_unmet_rules(layout: Layout, table: Table, rules: Iterable[WatchedRule], now_ms: int) -> list[UnmetRule]:
+    """Return those of a table's rules that do not hold now. now_ms: the present, in milliseconds since 1970."""
+    found_texts = {rule: _found_instead(layout, table, rule, now_ms) for rule in rules}
+    return [
+        UnmetRule(table.name, rule.name, f"{rule}; found {text}")
+        for rule, text in found_texts.items()
+        if text is not None
+    ]
+
+
+def _found_instead(layout: Layout, table: Table, rule: WatchedRule, now_ms: int) -> str | None:
+    """Return what is found in place of what a rule expects; None if it holds."""
+    if not is_table(layout.silver(table.name)):
+        return "no table yet" if isinstance(rule, FreshRule) else None
+    match rule:
+        case FreshRule():
+            newest_ms = _newest_event_ms(layout, table)
+            if newest_ms is None:
+                return "no record yet"
+            if now_ms - newest_ms <= rule.max_age_ms:
+                return None
+            moment = datetime.fromtimestamp(newest_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+            return f"one of {moment}, {duration_text((now_ms - newest_ms) // 1000 * 1000)} ago"
+        case UniqueRule():
+            return _found_twice(layout, table, rule)
+
+
+def _newest_event_ms(layout: Layout, table: Table) -> int | None:
+    place = state_place(layout, table)
+    version = reader.open_table(place.path, f"table {table.name!r}").version()
+    newest_batch = read_newest_batch(open_log(place.path, version), place.name)
+    return None if newest_batch is None else newest_batch.times.through
+
+
+def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
+    columns = ", ".join(map(quote_name, rule.columns))
+    has_values = " AND ".join(f"{quote_name(name)} IS NOT NULL" for name in rule.columns)
+    groups = (
+        f"SELECT {columns}, count(*) AS _rows FROM {quote_name(table.name)} WHERE {has_values} GROUP BY ALL "
+        "HAVING count(*) > 1"
+    )
+    answer = reader.query_lake(layout, f"SELECT *, count(*) OVER () AS _groups FROM ({groups}) ORDER BY ALL LIMIT 1")
+    rows = answer.to_arrow_table().to_pylist()
+    if not rows:
+        return None
+    (row,) = rows
+    values = ", ".join(f"{name} {row[name]!r}" for name in rule.columns)
+    others = f", and {row['_groups'] - 1:,} more that several rows have" if row["_groups"] > 1 else ""
+    return f"{values} in {row['_rows']:,} rows{others}"
+
+
+class RuleWatch:
+    """What a running job knows of the rules of its tables: it looks again and again, and tells what is new.
+
+    Rules over all rows are judged every few minutes, and only if the table has changed.
+    """
+
+    def __init__(self, layout: Layout, app: App) -> None:
+        self._layout = layout
+        self._tables = [table for table in app.tables if table.watched_rules]
+        self._judged: dict[str, tuple[float, int]] = {}  # by table: when its rows were read, and the version
+        self.unmet: dict[tuple[str, str], UnmetRule | None] = {
+            (table.name, rule.name): None for table in self._tables for rule in table.watched_rules
+        }
+
+    def look(self, now: float) -> tuple[list[UnmetRule], list[UnmetRule]]:
+        """Return the rules that have ceased to hold since the last look, and those that hold again.
+
+        now: seconds of a clock that never goes back.
+        """
+        ceased, restored = [], []
+        for table in self._tables:
+            rules = [rule for rule in table.watched_rules if isinstance(rule, FreshRule) or self._is_due(table, now)]
+            found = find_unmet_rules(self._layout, table, rules, time.time_ns() // 1_000_000)
+            unmet_by_rule = {unmet.rule: unmet for unmet in found}
+            for rule in rules:
+                before, after = self.unmet[table.name, rule.name], unmet_by_rule.get(rule.name)
+                self.unmet[table.name, rule.name] = after
+                if after is not None and before is None:
+                    ceased.append(after)
+                elif before is not None and after is None:
+                    restored.append(before)
+        return ceased, restored
+
+    def _is_due(self, table: Table, now: float) -> bool:
+        """Say whether the rows of a table are to be read: and if so, note that they are."""
+        if not is_table(self._layout.silver(table.name)):
+            return False
+        read_at, version = self._judged.get(table.name, (now - SLOW_SECONDS, -1))
+        newest_version = reader.open_table(self._layout.silver(table.name), f"table {table.name!r}").version()
+        if now - read_at < SLOW_SECONDS or newest_version == version:
+            return False
+        self._judged[table.name] = now, newest_version
+        return True
