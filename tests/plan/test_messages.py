@@ -114,7 +114,10 @@ STEPS = (
     (lambda: AGGREGATED.to_topic("x"), r'.table\("name"\).changes\(\).to_topic\("topic"\)'),
     (lambda: LAST.changes().filter("x"), r"table.to_stream\(\).filter"),
     (lambda: lh.app(LAST).run(), r"lake.run\(app\)"),  # type: ignore[attr-defined]
-    (lambda: LAST.nothing_like_this(), "There are: alert, cast, changes, drop, expect, expect_fresh, expect_unique, filter, group_by"),
+    (
+        lambda: LAST.nothing_like_this(),
+        "There are: alert, cast, changes, drop, expect, expect_fresh, expect_unique, filter, group_by",
+    ),
 )
 
 
