@@ -164,6 +164,27 @@ def object_names_below(path: str) -> list[str]:
         return sorted(entry["path"].removeprefix(f"{key}/") for chunk in chunks for entry in chunk)
 
 
+class StoredFile(NamedTuple):
+    """An object's path, its bytes, and when it was written, by the store's clock."""
+
+    path: str
+    bytes: int
+    written_at: datetime
+
+
+def objects_below(path: str) -> list[StoredFile]:
+    """Return the objects in a folder of an S3 store and in its folders, by their paths. Raises StorageError."""
+    import obstore
+
+    with _object_store_of(path) as (object_store, key):
+        entries = [entry for chunk in obstore.list(object_store, f"{key}/") for entry in chunk]
+    files = [
+        StoredFile(f"{path}/{entry['path'].removeprefix(f'{key}/')}", entry["size"], entry["last_modified"])
+        for entry in entries
+    ]
+    return sorted(files)
+
+
 def delete_object(path: str) -> None:
     """Remove an object of an S3 store, if it is there. Raises StorageError."""
     import obstore

@@ -1,38 +1,54 @@
 """Leftovers of crashes and of removed applications below control/: upkeep removes them when old and not in use.
 
 requests/*.refused   requests that a job could not read, from clients that ended before they got the answer
-**/*.new             files that a killed process had not moved into place yet
-restoring/*           rows of a restore that was killed; the next restore removes them too
+**/*.new             files that a killed process had not moved into place yet; an object store has none
+restoring/*          rows of a restore that was killed; the next restore removes them too
 checkpoints/silver-* checkpoints of an application's tables and sinks: a changed set has one of another name
 """
 
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from lakehouse.errors import LeaseHeld
+from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.store import is_remote
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.table.files import DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file, or a folder with its files, that a process left behind.
+
+    lease: the name of the lease that its owner holds; empty for what nobody owns. files: their paths. newest_time: when
+    the last of them was written, in seconds since 1970.
+    """
+
+    path: str
+    lease: str
+    files: tuple[str, ...]
+    bytes: int
+    newest_time: float
 
 
 def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
     """Remove leftovers older than the retention of versions; the result counts files, not tables.
 
-    On an object store nothing is removed.
+    On stores other than S3 nothing is removed: only a JVM writes there.
     """
     with ExitStack() as held_leases:
-        old_paths = _find_old(layout, policy, now, held_leases)
-        planned_results = _plan_removal(old_paths, policy)
-        for path in old_paths:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        old_leftovers = _find_old(layout, policy, now, held_leases)
+        planned_results = _plan_removal(old_leftovers, policy)
+        for leftover in old_leftovers:
+            _remove(leftover)
     return [replace(result, files_after=0, bytes_after=0) for result in planned_results]
 
 
@@ -42,48 +58,83 @@ def plan_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepRe
         return _plan_removal(_find_old(layout, policy, now, held_leases), policy)
 
 
-def _plan_removal(old_paths: list[Path], policy: Policy) -> list[UpkeepResult]:
-    if not old_paths:
+def _plan_removal(old_leftovers: list[Leftover], policy: Policy) -> list[UpkeepResult]:
+    if not old_leftovers:
         return []
-    files = [file for path in old_paths for file in _files_below(path)]
-    byte_count = sum(file.stat().st_size for file in files)
+    file_count = sum(len(leftover.files) for leftover in old_leftovers)
+    byte_count = sum(leftover.bytes for leftover in old_leftovers)
     kept_reason = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
-    return [UpkeepResult("control", len(files), len(files), byte_count, byte_count, False, (kept_reason,))]
+    return [UpkeepResult("control", file_count, file_count, byte_count, byte_count, False, (kept_reason,))]
 
 
-def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitStack) -> list[Path]:
+def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitStack) -> list[Leftover]:
     """Return the leftovers that are old enough, and not in use; `held_leases` keeps the leases of what they are of."""
-    if is_remote(layout.root) or not policy.vacuum:
+    if not policy.vacuum or (store.is_remote(layout.root) and not store.has_objects(layout.root)):
         return []
     before_time = now.timestamp() - policy.keep_versions / 1000
-    return [path for path in _find_leftovers(layout, held_leases) if _newest_time(path) < before_time]
+    find = _find_in_store if store.is_remote(layout.root) else _find_on_disk
+    return [
+        leftover
+        for leftover in find(layout)
+        if leftover.newest_time < before_time and _is_free(layout, leftover.lease, held_leases)
+    ]
 
 
-def _find_leftovers(layout: Layout, held_leases: ExitStack) -> Iterator[Path]:
+def _find_on_disk(layout: Layout) -> Iterator[Leftover]:
     control = Path(layout.root, "control")
-    yield from sorted(Path(layout.requests).glob("*.refused"))
-    yield from sorted(path for path in control.rglob("*.new") if path.is_file())
-    for path in sorted(Path(layout.restoring).glob("*")):
-        if _is_free(layout, f"restoring-{path.name}", held_leases):
-            yield path
-    for path in sorted(Path(layout.checkpoints("silver")).parent.glob("silver-*")):
-        if _is_free(layout, f"checkpoint-{path.name}", held_leases):
-            yield path
+    paths = [(path, "") for path in sorted(Path(layout.requests).glob("*.refused"))]
+    paths += [(path, "") for path in sorted(path for path in control.rglob("*.new") if path.is_file())]
+    paths += [(path, _restoring_lease(path.name)) for path in sorted(Path(layout.restoring).glob("*"))]
+    checkpoints = Path(layout.checkpoints("silver")).parent
+    paths += [(path, _checkpoint_lease(path.name)) for path in sorted(checkpoints.glob("silver-*"))]
+    for path, lease in paths:
+        files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+        times = [file.stat().st_mtime for file in (path, *files)]
+        byte_count = sum(file.stat().st_size for file in files)
+        yield Leftover(str(path), lease, tuple(map(str, files)), byte_count, max(times))
 
 
-def _is_free(layout: Layout, name: str, held_leases: ExitStack) -> bool:
+def _find_in_store(layout: Layout) -> Iterator[Leftover]:
+    checkpoints = layout.checkpoints("silver").rpartition("/")[0]
+    folders = ((layout.requests, ""), (layout.restoring, "restoring"), (checkpoints, "checkpoint"))
+    for folder, kind in folders:
+        files_by_name: dict[str, list[store.StoredFile]] = defaultdict(list)
+        for file in store.objects_below(folder):
+            files_by_name[file.path.removeprefix(f"{folder}/").partition("/")[0]].append(file)
+        for name, files in files_by_name.items():
+            if kind == "checkpoint" and not name.startswith("silver-"):
+                continue
+            if not kind and not name.endswith(".refused"):
+                continue
+            lease = {"restoring": _restoring_lease, "checkpoint": _checkpoint_lease}[kind](name) if kind else ""
+            newest_time = max(file.written_at.timestamp() for file in files)
+            byte_count = sum(file.bytes for file in files)
+            yield Leftover(f"{folder}/{name}", lease, tuple(file.path for file in files), byte_count, newest_time)
+
+
+def _restoring_lease(name: str) -> str:
+    return f"restoring-{name}"
+
+
+def _checkpoint_lease(name: str) -> str:
+    return f"checkpoint-{name}"
+
+
+def _remove(leftover: Leftover) -> None:
+    if store.is_remote(leftover.path):
+        for file in leftover.files:
+            store.delete_object(file)
+    elif Path(leftover.path).is_dir():
+        shutil.rmtree(leftover.path)
+    else:
+        Path(leftover.path).unlink(missing_ok=True)
+
+
+def _is_free(layout: Layout, lease: str, held_leases: ExitStack) -> bool:
     """Say whether a lease is free; if so, take it: `held_leases` keeps it."""
-    try:
-        held_leases.enter_context(Lease(Layout(layout.root).lease(name), name))
-    except LeaseHeld:
-        return False
+    if lease:
+        try:
+            held_leases.enter_context(Lease(Layout(layout.root).lease(lease), lease))
+        except LeaseHeld:
+            return False
     return True
-
-
-def _files_below(path: Path) -> list[Path]:
-    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-
-
-def _newest_time(path: Path) -> float:
-    times: list[float] = [file.stat().st_mtime for file in (path, *_files_below(path))]
-    return max(times)
