@@ -24,7 +24,7 @@ from lakehouse.cli.serve import airflow, spark
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
-from lakehouse.cli.start import demo, infer, init, plan, run_app, setup, status
+from lakehouse.cli.start import demo, doctor, infer, init, plan, run_app, setup, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, expect, test
 
 Command = Callable[..., None]
@@ -45,6 +45,7 @@ class Group:
 
 ALONE: Mapping[str, Command] = {
     "setup": setup.setup,
+    "doctor": doctor.doctor,
     "init": init.init,
     "demo": demo.demo,
     "infer": infer.infer,

@@ -180,3 +180,12 @@ def test_the_running_processes_and_what_each_keeps(lake, lakehouse, folder):
         with pytest.raises(LeaseHeld):
             table_lease(layout, "hourly").check()  # looking took nothing away
     assert json.loads(lakehouse("status", "--json").out)["processes"] == []
+
+
+def test_doctor_says_what_a_run_would_lack_and_ends_with_1_if_it_can_not_work(lakehouse, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "no tick yet" in lakehouse("doctor").out
+    monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    result = lakehouse("doctor", "--report")
+    assert result.code == 1
+    assert "| kafka | problem | Kafka on 127.0.0.1:9 did not answer" in result.out
