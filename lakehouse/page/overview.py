@@ -7,10 +7,9 @@ from typing import Any
 from lakehouse.lake import null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files
 from lakehouse.lake.record import late_records
+from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.record.quarantine import count_open_by_stream
-from lakehouse.lake.sql import quote_literal
 from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
 
@@ -48,12 +47,7 @@ def table_facts(
         return None
     silver_facts = reader.read_table_facts(app.layout, "silver", table.name)
     table_tick = silver_facts.tick or 0
-    # A topic's state in the commits may show that nothing is missing; otherwise count its records.
-    missing_records = (
-        sum(_count_records_after(app.layout, topic, table_tick) for topic in table.topics)
-        if coverage.last_tick(table.topics) > table_tick
-        else 0
-    )
+    missing_records = measure_behind(app.layout, coverage, table.topics, table_tick).records
     return {
         "rows": silver_facts.rows,
         "version": silver_facts.version,
@@ -73,11 +67,3 @@ def _bronze_facts(layout: Layout, name: str) -> dict[str, Any] | None:
         return None
     bronze_facts = reader.read_table_facts(layout, "bronze", name)
     return {"rows": bronze_facts.rows, "last_commit_ms": bronze_facts.last_commit_ms}
-
-
-def _count_records_after(layout: Layout, topic: str, tick: int) -> int:
-    path = reader.find_table_path(layout, "bronze", topic)
-    if not is_table(path):
-        return 0
-    predicate = f"topic = {quote_literal(topic)} AND tick > {tick}"
-    return int(files.read_rows_where(path, "count(*) AS records", predicate).to_pylist()[0]["records"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from prometheus_client.parser import text_string_to_metric_families
 
 import lakehouse as lh
@@ -23,10 +25,11 @@ from lakehouse.run.watch.watching import watch_run
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Settings, load
 
-from ..cli.versioned import Story
+from ..cli.versioned import Story, visit
 from ..written_bronze import write_quarantine
 from ..written_commits import batch
 
+ALERTS = Path(__file__).parents[2] / "infra" / "prometheus" / "alerts.yml"
 BOARD = Path(__file__).parents[2] / "infra" / "grafana" / "lakehouse.json"
 
 
@@ -149,6 +152,37 @@ def test_what_is_served_is_what_prometheus_reads(app: App, story: Story) -> None
     assert {"lakehouse_lag_records", "lakehouse_records", "lakehouse_batch_seconds"} <= families
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(address, timeout=5)
+
+
+def test_a_table_is_behind_by_the_records_of_its_topics_and_since_the_first(app: App, story: Story) -> None:
+    metrics, gauges = RunMetrics(app, Layout(str(story.root))), ("records", "seconds")
+
+    def behind() -> list[float | None]:
+        metrics.look({})
+        return [value(metrics, f"lakehouse_table_behind_{gauge}", table="visits") for gauge in gauges]
+
+    assert behind() == [0, 0]  # tick 8 has records of another topic alone
+    story.bronze.tick(9, ("clicks", "eve", 0, 800, "e0"), ("clicks", "fay", 1, 800, "f0"))
+    story.bronze.tick(10, ("clicks", "eve", 0, 900, "e1"))
+    commit_time = DeltaTable(story.layout.records).history(2)[-1]["timestamp"] / 1000
+    before = time.time()
+    records, seconds = behind()
+    assert records == 3
+    assert seconds is not None
+    assert before - commit_time - 0.01 <= seconds <= time.time() - commit_time + 0.01
+    story.visits.commit(10, visit("eve", 2, 10, 3))
+    assert behind() == [0, 0]
+
+
+def test_the_alerts_name_metrics_that_exist(app: App, tmp_path: Path) -> None:
+    metrics = RunMetrics(app, Layout(str(tmp_path)))
+    known = {family.name for family in metrics.registry.collect()}
+    text = ALERTS.read_text()
+    expressions = re.findall(r"^ +expr: (.+)$", text, re.MULTILINE)
+    named = {re.sub("_total$", "", name) for line in expressions for name in re.findall(r"lakehouse_\w+", line)}
+    assert named <= known
+    assert len(expressions) == text.count("- alert: ") == text.count("summary: ") == text.count("description: ")
+    assert len(expressions) == 9
 
 
 def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_it(app: App, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.past_subject import Reads, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
+from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.store import is_table
 from lakehouse.settings.config import Settings
 
@@ -63,7 +65,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
 
 
 def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
-    """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, how many
+    """Return the silver tables, each with how far it is behind bronze, how many records came too late, how many
     had no key, the functions that failed on some, and the expectations that some did not meet but that only warn.
     """
     facts_by_table = []
@@ -79,6 +81,9 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
             facts_of_table["tick"] or 0
         )
         facts_of_table["behind"] = coverage.tick - (facts_of_table["tick"] or 0) if lacks_ticks else 0
+        behind = measure_behind(layout, coverage, reads.topics, facts_of_table["tick"] or 0)
+        facts_of_table["behind_records"] = behind.records
+        facts_of_table["behind_seconds"] = round(behind.seconds(time.time() * 1000), 1)
         facts_of_table["late"] = late_counts[name]
         facts_of_table["null_keys"] = null_keys_by_table[name]
         failures = failed_functions[name]

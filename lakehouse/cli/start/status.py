@@ -64,7 +64,11 @@ def status(
         column_titles = ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit")
         counts = ("name", "rows", "version", "tick", "behind", "late", "null_keys")
         table_rows = [
-            (*(entry[name] for name in counts), show.moment(entry["last_commit_ms"])) for entry in lake_facts["tables"]
+            (
+                *({**entry, "behind": _format_behind(entry)}[name] for name in counts),
+                show.moment(entry["last_commit_ms"]),
+            )
+            for entry in lake_facts["tables"]
         ]
         show.print_table("Tables", column_titles, table_rows)
     if failed_rows := [
@@ -130,6 +134,12 @@ def _format_key(key: bytes | None) -> str:
 
 def _format_share(spread_part: dict[str, Any]) -> str:
     return f"{spread_part['share']:.1%}"
+
+
+def _format_behind(table: dict[str, Any]) -> Any:
+    if not table["behind"] or not table["behind_records"]:
+        return table["behind"]
+    return f"{table['behind']:,} ({table['behind_records']:,} records, {table['behind_seconds']:,.0f} s)"
 
 
 def _format_lag(topic: dict[str, Any]) -> Any:

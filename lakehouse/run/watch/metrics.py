@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -9,11 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import open_log
+from lakehouse.lake.commit_log import TickCoverage, open_log
 from lakehouse.lake.commit_metadata import TableCommit, app_id
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record import late_records
+from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -61,6 +63,13 @@ class RunMetrics:
         )  # fmt: skip
         self._tick = Gauge("lakehouse_bronze_tick", "Bronze's last tick.", registry=own)
         self._table_tick = Gauge("lakehouse_table_tick", "A table's last tick.", ["table"], registry=own)
+        self._behind_records = Gauge(
+            "lakehouse_table_behind_records", "Records of bronze that a table has not taken in.", ["table"],
+            registry=own,
+        )  # fmt: skip
+        self._behind_seconds = Gauge(
+            "lakehouse_table_behind_seconds", "For how long bronze has had the first of them.", ["table"], registry=own
+        )
         self._rows = Gauge("lakehouse_table_rows", "Rows of a table.", ["table"], registry=own)
         self._commit = Gauge(
             "lakehouse_last_commit_timestamp_seconds", "When a table was last committed, since 1970.", ["table"],
@@ -111,10 +120,11 @@ class RunMetrics:
         self._up.set(waiting is not None)
         if waiting is not None:
             self._wait(waiting)
-        self._tick.set(reader.read_bronze_coverage(self._layout).tick)
+        coverage = reader.read_bronze_coverage(self._layout)
+        self._tick.set(coverage.tick)
         for table in self._app.tables:
             if is_table(self._layout.silver(table.name)):
-                self._read_table(table)
+                self._read_table(table, coverage)
         streams = {source.name for source in self._app.sources} & set(reader.table_names(self._layout, "quarantine"))
         for stream, record_count in reader.count_quarantined(self._layout, streams).items():
             self._quarantined.labels(stream).set(record_count)
@@ -135,10 +145,13 @@ class RunMetrics:
             self._lag.labels(topic, str(partition)).set(records)
         self._waiting = set(waiting)
 
-    def _read_table(self, table: Table) -> None:
+    def _read_table(self, table: Table, coverage: TickCoverage) -> None:
         table_facts = reader.read_table_facts(self._layout, "silver", table.name)
         self._rows.labels(table.name).set(table_facts.rows)
         self._table_tick.labels(table.name).set(table_facts.tick or 0)
+        behind = measure_behind(self._layout, coverage, table.stream.topics, table_facts.tick or 0)
+        self._behind_records.labels(table.name).set(behind.records)
+        self._behind_seconds.labels(table.name).set(behind.seconds(time.time() * 1000))
         self._commit.labels(table.name).set((table_facts.last_commit_ms or 0) / 1000)
         place, newest = state_place(self._layout, table), self._newest(table)
         log = open_log(place.path, newest)

@@ -1,0 +1,52 @@
+"""How far a table is behind bronze: the records of its topics that it has not taken in, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lakehouse.lake import reader, store
+from lakehouse.lake.commit_log import CommitInfo, TickCoverage, open_log, tick_coverage
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment import files
+from lakehouse.lake.sql import quote_literal
+from lakehouse.lake.store import is_table
+
+
+class Behind(NamedTuple):
+    """records: those that the table lacks. since_ms: when bronze got the first of them; None if it lacks none."""
+
+    records: int = 0
+    since_ms: int | None = None
+
+    def seconds(self, now_ms: float) -> float:
+        """Return for how long the table has lacked records. now_ms: the present, in milliseconds since 1970."""
+        return 0.0 if self.since_ms is None else max(0.0, (now_ms - self.since_ms) / 1000)
+
+
+def measure_behind(layout: Layout, coverage: TickCoverage, topics: Iterable[str], tick: int) -> Behind:
+    """Return how far a table that reads these topics is behind bronze. coverage: bronze's. tick: the table's last."""
+    topic_names = [topic for topic in topics if coverage.last_tick([topic]) > tick]
+    records = sum(_count_records_after(layout, topic, tick) for topic in topic_names)
+    return Behind(records, _first_time_ms(layout, topic_names, tick)) if records else Behind()
+
+
+def _count_records_after(layout: Layout, topic: str, tick: int) -> int:
+    path = reader.find_table_path(layout, "bronze", topic)
+    if not is_table(path):
+        return 0
+    predicate = f"topic = {quote_literal(topic)} AND tick > {tick}"
+    return int(files.read_rows_where(path, "count(*) AS records", predicate).to_pylist()[0]["records"])
+
+
+def _first_time_ms(layout: Layout, topics: list[str], tick: int) -> int | None:
+    """Return when bronze committed the first tick after `tick` that moved one of these topics."""
+
+    def is_later(commit: CommitInfo) -> bool | None:
+        coverage = tick_coverage(commit)
+        return None if coverage is None else coverage.last_tick(topics) > tick
+
+    log = open_log(layout.records, store.open_delta(layout.records).version())
+    version = log.first(is_later)
+    commit = None if version is None else log.at(version)
+    return None if commit is None else commit.time_ms
