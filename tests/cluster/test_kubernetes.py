@@ -246,4 +246,4 @@ def test_a_driver_in_a_pod_gets_executors_and_ends_at_sigterm(pod: tuple[Shop, P
     assert not [body for body in api.bodies if SECRET in body], "no key in what Kubernetes keeps"
     for pod_item in api.pods:
         assert pod_item["metadata"]["ownerReferences"][0]["uid"] == driver_pod.driver["metadata"]["uid"]
-        assert pod_item["spec"]["containers"][0]["image"] == "lakehouse:0.1.0"
+        assert pod_item["spec"]["containers"][0]["image"] == "lakehouse:0.2.0"

@@ -37,7 +37,7 @@ def context() -> list[str]:
     copied = re.findall(r"(infra/container/\S+|build/wheel/\S+)(?= .*build/image$)", recipe[1], re.MULTILINE)
     assert all((PROJECT / file).is_file() for file in copied if file.startswith("infra/"))
     written = re.findall(r"> build/image/(\S+)", recipe[1])
-    return [Path(file).name.replace("*.whl", "lakehouse-0.1.0-py3-none-any.whl") for file in copied] + written
+    return [Path(file).name.replace("*.whl", "lakehouse-0.2.0-py3-none-any.whl") for file in copied] + written
 
 
 def test_the_dockerfile_copies_what_its_context_has() -> None:
