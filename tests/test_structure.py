@@ -20,7 +20,7 @@ PROJECT = ROOT.parent
 # From the meaning up: a room imports itself and the rooms before it, but for those that its layer may not know.
 #   spark_jobs -> cli -> run -> spark -> lake, kafka, formats -> model -> plan -> semantics -> errors
 ROOMS = (
-    "errors", "durable", "signals", "phases", "markup", "passed_on",
+    "errors", "file_faults", "durable", "signals", "phases", "markup", "passed_on",
     "semantics", "semantics/time", "semantics/aggregate", "semantics/operators", "duration",
     "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan/avro", "plan/protobuf",
     "plan/registered", "plan/expression", "plan", "plan/databases", "plan/evolution", "plan/lineage",

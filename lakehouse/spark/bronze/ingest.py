@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
+from lakehouse.file_faults import written_folders
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
@@ -216,7 +217,7 @@ class Ingest:
             lost_ranges = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed_topics())
             if lost_ranges:
                 raise _data_loss_error(lost_ranges, WHILE_RUNNING)
-        raise_failure(query, self._catching)
+        raise_failure(query, self._catching, written_folders(self._layout.root))
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._lock, phase("records", "records to bronze", unit="records") as batch_phase:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
+from lakehouse.file_faults import describe_file_fault
 from lakehouse.spark.cluster.root_cause import root_cause
 
 SPARK_ERRORS = (PySparkException, Py4JError)  # the exceptions that calls of Spark raise
@@ -72,8 +74,11 @@ def is_gone(spark: SparkSession) -> bool:
     return False
 
 
-def raise_failure(query: StreamingQuery, catching: Catching) -> None:
-    """Raise the error that ended a query, if any: lakehouse's own error itself, else JobFailed with the cause."""
+def raise_failure(query: StreamingQuery, catching: Catching, folders: Iterable[Path] = ()) -> None:
+    """Raise the error that ended a query, if any: lakehouse's own error itself, else JobFailed with the cause.
+
+    folders: where it writes: see `describe_file_fault`.
+    """
     if isinstance(catching.error, LakehouseError):
         raise catching.error
     try:
@@ -81,4 +86,5 @@ def raise_failure(query: StreamingQuery, catching: Catching) -> None:
     except (Py4JError, OSError):
         raise JobFailed(ENDED) from catching.error
     if error is not None:
-        raise JobFailed(f"{query_name}: {root_cause(str(error))}") from catching.error
+        reason = describe_file_fault(error, folders) or root_cause(str(error))
+        raise JobFailed(f"{query_name}: {reason}") from catching.error

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import NotFound
+from lakehouse.file_faults import written_folders
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
 from lakehouse.phases import phase
@@ -161,7 +162,7 @@ class Silver:
 
     def check(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if one did."""
-        raise_failure(query, self._catching)
+        raise_failure(query, self._catching, written_folders(self._lake.layout.root))
 
     def catch_up(self, to: int | None = None) -> None:
         """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import sys
@@ -245,6 +246,7 @@ def open_session(settings: Settings) -> SparkSession:
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
+    _silence_py4j()
     if not is_local(master):
         try:
             prepare_executors(session, settings)
@@ -351,6 +353,17 @@ def java_options(user_options: str, memory: str | None = None, *, is_kept: bool 
     if (archive := class_archive()).is_file() and archive.stat().st_size:
         own_options += f' "-XX:SharedArchiveFile={archive}"'
     return f"{own_options} -Dlog4j2.configurationFile={log4j.as_uri()}"
+
+
+def _silence_py4j() -> None:
+    """Keep Py4J from writing the trace of each error that Python raised in a batch, or got from Java."""
+    logging.getLogger("py4j").propagate = False
+    logging.getLogger().addFilter(_is_not_of_py4j)  # once: the same filter is not added again
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Say whether a record of the root logger is not the one that Py4J writes there when Java has ended."""
+    return record.msg != "Exception while sending command."
 
 
 def class_archive() -> Path:
