@@ -72,8 +72,9 @@ class SnapshotTopic:
         self.snapshot_ms: int | None = None  # the time of the last snapshot taken in that differed from the one before
         self._values: dict[bytes, bytes] = {}  # by key, the hash of the value that counts
         self._unchanged: set[int] = set()  # the times of later snapshots that did not differ from that one
+        times: dict[bytes, int] = {}
         for message in read_topic(cluster, options, topic):
-            self._take_in(message)
+            self._take_in(message, times)
 
     def lacks(self, time_ms: int) -> bool:
         """Say whether a snapshot of this time is yet to be compared with the topic."""
@@ -93,13 +94,16 @@ class SnapshotTopic:
                 f"{self.topic} --add-config retention.ms=-1, or delete the topic, and a run creates it."
             )
 
-    def _take_in(self, message: Message) -> None:
+    def _take_in(self, message: Message, times: dict[bytes, int]) -> None:
+        """Fold a record. times: of the newest record of each key, which may be in another partition than older ones."""
         key, value = message.key(), message.value()
         time_bytes = dict(message.headers() or []).get(TIME_HEADER)
         if isinstance(time_bytes, bytes) and time_bytes.isdigit():
             self.snapshot_ms = max(self.snapshot_ms or 0, int(time_bytes))
-        if not isinstance(key, bytes):
+        time_ms = message.timestamp()[1]
+        if not isinstance(key, bytes) or time_ms < times.get(key, time_ms):
             return
+        times[key] = time_ms
         if value is None:
             self._values.pop(key, None)
         else:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, LakehouseError
@@ -109,6 +110,21 @@ def test_changed_rows_that_do_not_fit_in_memory_are_spooled(cluster, records, mo
     table = {b"k%d" % n: b"v" * 50 for n in range(100)}
     assert SnapshotTopic(cluster, {}, "snap-spooled").write(1, rows_of(table), allow_empty=False) == (100, 0, 0)
     assert folded(records("snap-spooled")) == table
+
+
+def test_the_newest_record_of_a_key_counts_after_partitions_were_added(cluster):
+    """Keys move to other partitions then, and partitions are read one after the other."""
+    cluster.create("snap-grown", config=FOR_EVER)
+    table = {b"k%d" % n: b"1" for n in range(20)}
+    SnapshotTopic(cluster, {}, "snap-grown").write(1, rows_of(table), allow_empty=False)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([NewPartitions("snap-grown", 4)])["snap-grown"].result(10)
+    while cluster.topics(["snap-grown"])["snap-grown"].partitions < 4:
+        time.sleep(0.05)
+    for number in (2, 3):
+        table = dict.fromkeys(list(table)[:-1], b"%d" % number)
+        assert SnapshotTopic(cluster, {}, "snap-grown").write(number, rows_of(table), allow_empty=False).deleted == 1
+    assert SnapshotTopic(cluster, {}, "snap-grown").write(4, rows_of(table), allow_empty=False) == (0, 0, 0)
 
 
 def test_a_topic_that_kafka_empties_is_refused(cluster):
