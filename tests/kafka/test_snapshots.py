@@ -144,10 +144,13 @@ def write_csv(folder: Path, at: datetime, people: People) -> None:
     part.rename(folder / f"people-{at:%Y-%m-%dT%H-%M-%S}.csv")
 
 
-def people_app(folder: Path, topic: str) -> lh.App:
-    path = str(folder / "people-{at}.csv")
-    people = lh.snapshots(topic, path, key="id bigint", schema="name string", partitions=2)
-    return lh.app(people.latest("people"))
+def people_app(folder: Path, *topics: str) -> lh.App:
+    """A table of people; with a second topic another one, of files beside them."""
+    streams = [
+        lh.snapshots(topic, str(folder / f"{name}-{{at}}.csv"), key="id bigint", schema="name string", partitions=2)
+        for topic, name in zip(topics, ("people", "others"), strict=False)
+    ]
+    return lh.app(*[stream.latest(name) for stream, name in zip(streams, ("people", "others"), strict=False)])
 
 
 def drawn_people(random: Random) -> People:
@@ -182,7 +185,7 @@ def test_a_running_job_takes_in_files_as_they_come_and_goes_on_after_a_bad_one(
     lake, running, bronze, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(taking, "LOOK_SECONDS", 0.2)
-    app, one = people_app(tmp_path / "in", "snap-running"), lake()
+    app, one = people_app(tmp_path / "in", "snap-running", "snap-others"), lake()
     (tmp_path / "in").mkdir()
     refusals: list[str] = []
     inner_run = one.run
@@ -205,8 +208,12 @@ def test_a_running_job_takes_in_files_as_they_come_and_goes_on_after_a_bad_one(
         deadline = time.monotonic() + 60
         while not refusals and time.monotonic() < deadline:
             time.sleep(0.05)
+        part = tmp_path / "in/part"
+        part.write_text("id,name\n9,Eve\n")
+        part.rename(tmp_path / "in/others-2026-01-01.csv")  # they are not held up
+        wait(3)
         bad.write_text("id,name\n1,Ann\n2,Rob\n")
-        wait(5)
+        wait(6)
     assert ["people-2026-01-02.csv, row 2: field id" in message for message in refusals] == [True]
     names = [row["value"] and json.loads(row["value"])["name"] for row in bronze(one)]
-    assert sorted(map(str, names)) == ["Ann", "Bob", "Cid", "None", "Rob"]
+    assert sorted(map(str, names)) == ["Ann", "Bob", "Cid", "Eve", "None", "Rob"]

@@ -35,31 +35,42 @@ class Snapshotting:
         for source in self.sources:
             use_store_of(source, settings)
 
-    def look(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Take in what is new, in the order of time. stop: asked before each snapshot.
+    def look(self) -> None:
+        """Take in what is new of all sources, in the order of time.
+
+        Raises the first error of `look_at`, after it has looked at the other sources.
+        """
+        errors: list[LakehouseError] = []
+        for source in self.sources:
+            try:
+                self.look_at(source)
+            except LakehouseError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def look_at(self, source: Source, stop: Callable[[], bool] = lambda: False) -> None:
+        """Take in what is new of one source. stop: asked before each snapshot.
 
         Raises ConfigError for a file that does not fit, StorageError, NotFound, KafkaUnavailable.
         """
-        for source in self.sources:
-            assert source.snapshots is not None
-            waiting = self._times.snapshots_of(source)
-            topic = self._topics.get(source.topic)
-            if topic is None:
-                topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
-            # Once something was not written, the topic is read anew: what it holds is known then.
-            self._topics.pop(source.topic, None)
-            for snapshot in waiting:
-                if stop():
-                    return
-                if not topic.lacks(snapshot.time_ms):
-                    continue
-                started = time.monotonic()
-                differences = topic.write(
-                    snapshot.time_ms, read_rows(source, snapshot), allow_empty=source.snapshots.allow_empty
-                )
-                if differences.total:
-                    self._taken(source, snapshot, differences, time.monotonic() - started)
-            self._topics[source.topic] = topic
+        assert source.snapshots is not None
+        waiting = self._times.snapshots_of(source)
+        # Once something was not written, the topic is read anew: what it holds is known then.
+        topic = self._topics.pop(source.topic, None)
+        if topic is None:
+            topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
+        for snapshot in waiting:
+            if stop():
+                return
+            if not topic.lacks(snapshot.time_ms):
+                continue
+            started = time.monotonic()
+            rows = read_rows(source, snapshot)
+            differences = topic.write(snapshot.time_ms, rows, allow_empty=source.snapshots.allow_empty)
+            if differences.total:
+                self._taken(source, snapshot, differences, time.monotonic() - started)
+        self._topics[source.topic] = topic
 
 
 class FileTimes:
@@ -112,25 +123,30 @@ def use_store_of(source: Source, settings: Settings) -> None:
 def keep_looking(snapshotting: Snapshotting, refuse: Callable[[str], None]) -> Iterator[None]:
     """Look for new snapshots from a thread of its own, now and every 30 seconds, while the block lasts.
 
-    refuse: called with the message when a snapshot can't be taken in; once for the same message.
+    refuse: called with the message when a snapshot can't be taken in; once for the same message of a source.
     """
     if not snapshotting.sources:
         yield
         return
     stop = threading.Event()
 
+    messages: dict[str, str] = {}
+
+    def look_at(source: Source) -> None:
+        try:
+            snapshotting.look_at(source, stop.is_set)
+            messages.pop(source.topic, None)
+        except KafkaUnavailable:
+            pass  # the run says that Kafka is away
+        except LakehouseError as error:
+            if messages.get(source.topic) != str(error):
+                messages[source.topic] = str(error)
+                refuse(str(error))
+
     def watch() -> None:
-        message = ""
         while not stop.is_set():
-            try:
-                snapshotting.look(stop.is_set)
-                message = ""
-            except KafkaUnavailable:
-                pass  # the run says that Kafka is away
-            except LakehouseError as error:
-                if str(error) != message:
-                    message = str(error)
-                    refuse(message)
+            for source in snapshotting.sources:
+                look_at(source)
             stop.wait(LOOK_SECONDS)
 
     thread = threading.Thread(target=watch, name="snapshots", daemon=True)
