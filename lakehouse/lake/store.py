@@ -157,11 +157,7 @@ def object_names(path: str) -> list[str]:
 
 def object_names_below(path: str) -> list[str]:
     """Return the objects in a folder of an S3 store and in its folders, as paths from there. Raises StorageError."""
-    import obstore
-
-    with _object_store_of(path) as (object_store, key):
-        chunks = obstore.list(object_store, f"{key}/")
-        return sorted(entry["path"].removeprefix(f"{key}/") for chunk in chunks for entry in chunk)
+    return [file.path.removeprefix(f"{path}/") for file in objects_below(path)]
 
 
 class StoredFile(NamedTuple):

@@ -8,7 +8,7 @@ from lakehouse.lake import null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record import late_records
-from lakehouse.lake.record.behind import measure_behind
+from lakehouse.lake.record.behind import count_lacking
 from lakehouse.lake.record.quarantine import count_open_by_stream
 from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
@@ -47,7 +47,7 @@ def table_facts(
         return None
     silver_facts = reader.read_table_facts(app.layout, "silver", table.name)
     table_tick = silver_facts.tick or 0
-    missing_records = measure_behind(app.layout, coverage, table.topics, table_tick).records
+    missing_records = count_lacking(app.layout, coverage, table.topics, table_tick)
     return {
         "rows": silver_facts.rows,
         "version": silver_facts.version,

@@ -65,7 +65,7 @@ def status(
         counts = ("name", "rows", "version", "tick", "behind", "late", "null_keys")
         table_rows = [
             (
-                *({**entry, "behind": _format_behind(entry)}[name] for name in counts),
+                *(_format_behind(entry) if name == "behind" else entry[name] for name in counts),
                 show.moment(entry["last_commit_ms"]),
             )
             for entry in lake_facts["tables"]

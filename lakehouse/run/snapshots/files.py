@@ -7,14 +7,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lakehouse.errors import ConfigError, NotFound, reason_of_error
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake import store
+from lakehouse.markup.plain import plain_text
 from lakehouse.plan.origin import SNAPSHOT_TIME, Snapshots
+from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.semantics.time.years import is_possible_time
 
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
@@ -73,7 +74,7 @@ def check_time(time_ms: int, path: str) -> int:
 
 def time_text(time_ms: int) -> str:
     """Return the time of a snapshot for people."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+    return plain_text(to_datetime(time_ms))
 
 
 def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:

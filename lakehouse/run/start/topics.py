@@ -28,8 +28,8 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
     """
     check_listening(servers)
     cluster = Cluster(servers, settings.kafka.options)
-    _create_snapshot_topics(app, cluster)
     kafka_topics = cluster.names()
+    kafka_topics += _create_snapshot_topics(app, cluster, kafka_topics)
     layout = Layout(settings.lake.path)
     bronze_topics = reader.read_bronze_coverage(layout).topics
     missing_topics = [
@@ -77,10 +77,10 @@ def check_listening(servers: str) -> None:
     )
 
 
-def _create_snapshot_topics(app: App, cluster: Cluster) -> None:
-    """Create the topics of snapshots that Kafka does not have: it keeps their records for ever."""
-    existing_topics = set(cluster.names()) if app.snapshot_sources else set()
-    for source in app.snapshot_sources:
-        assert source.snapshots is not None
-        if source.topic not in existing_topics:
-            cluster.create(source.topic, source.snapshots.partitions, FOR_EVER)
+def _create_snapshot_topics(app: App, cluster: Cluster, existing_topics: list[str]) -> list[str]:
+    """Create the topics of snapshots that Kafka does not have, and keeps for ever; return their names."""
+    partitions = {source.topic: source.snapshots.partitions for source in app.snapshot_sources if source.snapshots}
+    missing_topics = [topic for topic in partitions if topic not in existing_topics]
+    for topic in missing_topics:
+        cluster.create(topic, partitions[topic], FOR_EVER)
+    return missing_topics

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from lakehouse.duration import duration_text
 from lakehouse.lake import reader
@@ -15,9 +14,11 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
 from lakehouse.lake.sql import quote_name
 from lakehouse.lake.store import is_table
+from lakehouse.markup.plain import plain_text
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
+from lakehouse.semantics.time.moment import to_datetime
 
 SLOW_SECONDS = 300.0  # a running job reads a whole table at most so often
 
@@ -52,7 +53,7 @@ def _found_instead(layout: Layout, table: Table, rule: WatchedRule, now_ms: int)
                 return "no record yet"
             if now_ms - newest_ms <= rule.max_age_ms:
                 return None
-            moment = datetime.fromtimestamp(newest_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+            moment = plain_text(to_datetime(newest_ms // 1000 * 1000))
             return f"one of {moment}, {duration_text((now_ms - newest_ms) // 1000 * 1000)} ago"
         case UniqueRule():
             return _found_twice(layout, table, rule)

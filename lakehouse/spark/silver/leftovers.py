@@ -8,6 +8,7 @@ checkpoints/silver-* checkpoints of an application's tables and sinks: a changed
 
 from __future__ import annotations
 
+import fnmatch
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -80,13 +81,21 @@ def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitSt
     ]
 
 
+def _places(layout: Layout) -> list[tuple[str, str, str]]:
+    """Return where leftovers are, as folder and pattern, and how the names of their leases begin; empty for none."""
+    checkpoints = layout.checkpoints("silver").rpartition("/")[0]
+    return [
+        (layout.requests, "*.refused", ""),
+        (layout.restoring, "*", "restoring-"),
+        (checkpoints, "silver-*", "checkpoint-"),
+    ]
+
+
 def _find_on_disk(layout: Layout) -> Iterator[Leftover]:
-    control = Path(layout.root, "control")
-    paths = [(path, "") for path in sorted(Path(layout.requests).glob("*.refused"))]
-    paths += [(path, "") for path in sorted(path for path in control.rglob("*.new") if path.is_file())]
-    paths += [(path, _restoring_lease(path.name)) for path in sorted(Path(layout.restoring).glob("*"))]
-    checkpoints = Path(layout.checkpoints("silver")).parent
-    paths += [(path, _checkpoint_lease(path.name)) for path in sorted(checkpoints.glob("silver-*"))]
+    paths = [(path, "") for path in sorted(Path(layout.root, "control").rglob("*.new")) if path.is_file()]
+    for folder, pattern, lease_start in _places(layout):
+        found_paths = sorted(Path(folder).glob(pattern))
+        paths += [(path, f"{lease_start}{path.name}" if lease_start else "") for path in found_paths]
     for path, lease in paths:
         files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
         times = [file.stat().st_mtime for file in (path, *files)]
@@ -95,29 +104,16 @@ def _find_on_disk(layout: Layout) -> Iterator[Leftover]:
 
 
 def _find_in_store(layout: Layout) -> Iterator[Leftover]:
-    checkpoints = layout.checkpoints("silver").rpartition("/")[0]
-    folders = ((layout.requests, ""), (layout.restoring, "restoring"), (checkpoints, "checkpoint"))
-    for folder, kind in folders:
+    for folder, pattern, lease_start in _places(layout):
         files_by_name: dict[str, list[store.StoredFile]] = defaultdict(list)
         for file in store.objects_below(folder):
             files_by_name[file.path.removeprefix(f"{folder}/").partition("/")[0]].append(file)
-        for name, files in files_by_name.items():
-            if kind == "checkpoint" and not name.startswith("silver-"):
-                continue
-            if not kind and not name.endswith(".refused"):
-                continue
-            lease = {"restoring": _restoring_lease, "checkpoint": _checkpoint_lease}[kind](name) if kind else ""
+        for name in fnmatch.filter(files_by_name, pattern):
+            files = files_by_name[name]
             newest_time = max(file.written_at.timestamp() for file in files)
             byte_count = sum(file.bytes for file in files)
+            lease = f"{lease_start}{name}" if lease_start else ""
             yield Leftover(f"{folder}/{name}", lease, tuple(file.path for file in files), byte_count, newest_time)
-
-
-def _restoring_lease(name: str) -> str:
-    return f"restoring-{name}"
-
-
-def _checkpoint_lease(name: str) -> str:
-    return f"checkpoint-{name}"
 
 
 def _remove(leftover: Leftover) -> None:

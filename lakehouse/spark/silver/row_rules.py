@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from lakehouse.formats.key_text import write_key
 from lakehouse.plan.expectation import Expectation
 from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, OF_ROWS, Failed
-from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.fold.bounds import HeldFrame
 from lakehouse.spark.fold.merge import rows_after_merge
 from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.fold.visibility import is_visible
+from lakehouse.spark.stream.decoded import is_met
 
 
 class UnmetRows(NamedTuple):
@@ -42,13 +42,13 @@ def find_unmet_rows(table_fold: TableFold, batch: HeldFrame, read_rows: Callable
     rows = rows_after_merge(table_fold, batch, read_rows()).where(is_visible(table_fold))
     metrics = []
     for number, expectation in enumerate(table.expectations):
-        is_met = F.when(column_of(expectation.condition), F.lit(True)).otherwise(F.lit(False))
+        is_unmet = ~is_met(expectation)
         shown_columns = [F.col(f"`{name}`").alias(f"value {n}") for n, name in enumerate(expectation.shown_columns)]
         first_row = F.struct(
             *[F.col(f"`{name}`").alias(f"key {n}") for n, name in enumerate(table.key)], *shown_columns
         )
         metrics += [
-            F.count_if(~is_met).alias(f"rows {number}"), F.min(F.when(~is_met, first_row)).alias(f"first {number}"),
+            F.count_if(is_unmet).alias(f"rows {number}"), F.min(F.when(is_unmet, first_row)).alias(f"first {number}"),
         ]  # fmt: skip
     # Not by `collect`: it gives times in the zone of this process.
     (counts,) = rows.agg(*metrics).toArrow().to_pylist()

@@ -131,9 +131,9 @@ class SilverWriter:
             )
             if has_input:
                 unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
-                stopping = [unmet for unmet in unmet_rows if unmet.expectation.otherwise == "fail" and quarantine.stops]
-                for unmet in stopping:
-                    raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
+                for unmet in unmet_rows if quarantine.stops else ():
+                    if unmet.expectation.otherwise == "fail":
+                        raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
                 failed_rows = [unmet.as_failed(self.table.name) for unmet in unmet_rows]
                 folded_batch.failed = merge_failures(folded_batch.failed, failed_rows)
                 self._keep(folded_batch, to_tick)

@@ -93,9 +93,13 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
 
 
 def is_unmet(expectation: Expectation) -> Column:
-    """Return whether a decoded record does not meet an expectation: its condition is false, or null."""
-    is_met = F.when(column_of(expectation.condition), F.lit(True)).otherwise(F.lit(False))
-    return ~F.col("_tombstone") & ~is_met
+    """Return whether a decoded record does not meet an expectation; one without a value has nothing to judge."""
+    return ~F.col("_tombstone") & ~is_met(expectation)
+
+
+def is_met(expectation: Expectation) -> Column:
+    """Return whether a record's or a row's columns meet an expectation: its condition is neither false nor null."""
+    return F.when(column_of(expectation.condition), F.lit(True)).otherwise(F.lit(False))
 
 
 def _computed_once(frame: DataFrame) -> DataFrame:
