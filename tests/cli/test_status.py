@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
+import lakehouse as lh
 from lakehouse.cli.start import facts, skew
 from lakehouse.errors import LeaseHeld
+from lakehouse.ksql.script import application
 from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
+from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.time.clock import ClockState
 
+from ..written_bronze import write_quarantine
 from ..written_commits import batch
 from .written import WrittenLake
 
@@ -189,3 +193,42 @@ def test_doctor_says_what_a_run_would_lack_and_ends_with_1_if_it_can_not_work(la
     result = lakehouse("doctor", "--report")
     assert result.code == 1
     assert "| kafka | problem | Kafka on 127.0.0.1:9 did not answer" in result.out
+
+
+def declare(lake: WrittenLake, app: lh.App) -> None:
+    """Leave what a run of an application leaves of its streams: their declarations, and empty quarantines."""
+    for source in app.sources:
+        declare_stream(Layout(str(lake.root)), app, source)
+        write_quarantine(lake.root, source, [])
+
+
+def test_fields_that_a_topic_has_and_a_stream_does_not_declare(lake, lakehouse):
+    old = '{"id": 1, "before": 1}'
+    lake.tick(4, ("orders", "k", 0, 40, old), ("payments", "k", 0, 40, '{"Amount": 1, "other": 1, "Memo": "x"}'))
+    for tick in range(5, 30):
+        lake.tick(tick, ("orders", "k", 0, tick, '{"id": 1, "amount": 2, "price (EUR)": 3, "nested": {"x": 1}}'))
+    lake.tick(30, ("orders", "k", 0, 50, '{"id": 1, "colour\\u001b[2J": 3, "ID": 4}'), ("orders", "k", 0, 51, None))
+    orders = lh.stream("orders", key="id bigint", schema="amount bigint, price double from 'price (EUR)'")
+    clicks = lh.stream("clicks", key="user string", schema="page string")  # its values are no JSON
+    declare(lake, lh.app(orders.latest("newest_orders"), clicks.latest("newest_clicks")))
+    script = "CREATE TABLE payments (id VARCHAR PRIMARY KEY, amount INT, other INT) WITH (KAFKA_TOPIC='payments', "
+    declare(lake, application(f"{script}VALUE_FORMAT='JSON');"))
+    fields = json.loads(lakehouse("status", "--json").out)["undeclared"]
+    found = [(field["stream"], field["field"], field["records"], field["of_records"]) for field in fields]
+    # Only the newest ticks are looked at, and the names of JSON are as they are but for SQL.
+    assert found == [
+        ("PAYMENTS", "Memo", 1, 1),
+        ("orders", "nested", 19, 20), ("orders", "ID", 1, 20), ("orders", "colour\x1b[2J", 1, 20),
+    ]  # fmt: skip
+    out = lakehouse("status").out
+    assert "Fields that are not declared" in out
+    assert r"colour\x1b[2J" in out
+    assert "19 of 20" in out
+
+
+def test_a_topic_with_a_field_for_each_record_shows_some(lake, lakehouse):
+    lake.tick(4, *[("orders", "k", 0, n, json.dumps({f"f{n}": 1, "often": 1})) for n in range(100)])
+    declare(lake, lh.app(lh.stream("orders", key="id bigint", schema="amount bigint").latest("newest_orders")))
+    fields = json.loads(lakehouse("status", "--json").out)["undeclared"]
+    assert len(fields) == 20
+    assert fields[0]["field"] == "often"

@@ -18,6 +18,7 @@ from lakehouse.lake.moment import files
 from lakehouse.lake.moment.past_subject import Reads, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
 from lakehouse.lake.record.behind import measure_behind
+from lakehouse.lake.record.undeclared_fields import find_undeclared_fields
 from lakehouse.lake.store import is_table
 from lakehouse.settings.config import Settings
 
@@ -60,6 +61,9 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
         "gaps": len(bronze_gaps(layout)),
+        "undeclared": [
+            asdict(field) for stream in stream_names for field in find_undeclared_fields(layout, coverage, stream)
+        ],
         "ahead": [asdict(table) for table in clocks_ahead.tables_ahead(layout)],
     }
 

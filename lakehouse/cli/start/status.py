@@ -22,6 +22,8 @@ def status(
 
     A table whose stream time is ahead of the clock is named: see docs/windows.md.
 
+    So are fields that a topic's newest records have and its stream does not declare.
+
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
     how many records came too late for it; null keys is how many had no key, so that it left them out.
     A process keeps bronze, tables, topics and functions while it runs. On S3 one that is silent may have ended.
@@ -88,6 +90,11 @@ def status(
             ("stream", "records", "open"),
             [(name, n, open_counts[name]) for name, n in bad_counts.items()],
         )
+    if undeclared_rows := [
+        (entry["stream"], entry["field"], f"{entry['records']:,} of {entry['of_records']:,}")
+        for entry in lake_facts["undeclared"]
+    ]:
+        show.print_table("Fields that are not declared", ("stream", "field", "newest records"), undeclared_rows)
     for table in lake_facts["ahead"]:
         show.say(str(Ahead(**table)))
     if lake_facts.get("skew"):

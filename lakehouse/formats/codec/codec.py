@@ -58,6 +58,15 @@ class Codec(ABC):
         """Return the bytes of a key's row, as `encode` does for a value."""
         return self.encode(row, columns)
 
+    @property
+    def ignores_case(self) -> bool:
+        """Whether `field_names` are those of columns in any case."""
+        return False
+
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        """Return the names of the fields that a value's bytes have; none of bytes that name none, or can't be read."""
+        return ()
+
     def with_schemas(self, schemas: WriterSchemas) -> Codec:
         """Return the codec with the schemas of the topic's writers, which a registered format reads by."""
         return self

@@ -30,7 +30,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from lakehouse.formats.codec.codec import Row
-from lakehouse.formats.codec.json_codec import ConnectJsonCodec
+from lakehouse.formats.codec.json_codec import ConnectJsonCodec, names_of_members
 from lakehouse.formats.values.connect_record import RecordSchema, read_record
 from lakehouse.formats.values.connect_value import DeclaredValues, Fields, read_fields, read_row, unwrap
 from lakehouse.formats.values.extended_json import plain_json
@@ -69,6 +69,16 @@ class DebeziumCodec(ConnectJsonCodec):
             raise Unfit(f"expected a change event, found {clip_text(write_parsed(payload))}")
         read_row = event.flattened_row if event.options.flattened else event.row
         return read_row(payload, schema, columns)
+
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        """Return the names of the row's fields: the envelope's own are for those who ask for them."""
+        with suppress(Unfit):
+            envelope, options = _read_envelope(data), parse_options(self.format.options)
+            if options.flattened:
+                return tuple(name for name in names_of_members(envelope) if not name.startswith("__"))
+            after = dict(envelope).get("after")
+            return names_of_members(_document(after) if options.documents else after)
+        return ()
 
     def deleted_ms(self, data: bytes) -> int | None:
         with suppress(Unfit):

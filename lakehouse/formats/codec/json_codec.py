@@ -13,7 +13,14 @@ from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.values.connect_record import read_record
 from lakehouse.formats.values.connect_value import DeclaredValues, read_row, unwrap
 from lakehouse.formats.values.json_key import decode_single_key
-from lakehouse.formats.values.json_text import JSON_BLANKS, parse_object, parse_value, write_json
+from lakehouse.formats.values.json_text import (
+    JSON_BLANKS,
+    Members,
+    parse_object,
+    parse_value,
+    replace_surrogates,
+    write_json,
+)
 from lakehouse.formats.values.json_value import (
     decode_any_case,
     decode_bare_value,
@@ -36,6 +43,11 @@ class JsonCodec(Codec):
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return decode_single_key(data, columns) if len(columns) == 1 else self.decode(data, columns)
+
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        with suppress(Unfit):
+            return names_of_members(parse_object(decode_utf8(data)))
+        return ()
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         return encode_object(row, columns)
@@ -61,6 +73,10 @@ class JsonCodec(Codec):
 class JsonAnyCaseCodec(JsonCodec):
     """An object as SQL reads it: names in any case, numbers in quotes."""
 
+    @property
+    def ignores_case(self) -> bool:
+        return True
+
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return decode_any_case(data, columns)
 
@@ -84,6 +100,9 @@ class JsonBareCodec(JsonCodec):
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return decode_single_key(data, columns, is_loose=True) if len(columns) == 1 else self.decode(data, columns)
 
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        return ()
+
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         return encode_bare_value(row, columns)
 
@@ -106,6 +125,11 @@ class ConnectJsonCodec(JsonCodec):
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return self.decode(data, columns)
 
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        with suppress(Unfit):
+            return names_of_members(read_record(decode_utf8(data), _parse)[1])
+        return ()
+
     def key_text(self, written_key: Any) -> str | None:
         return write_json(written_key) if _has_schema(written_key) else None
 
@@ -119,6 +143,11 @@ class ConnectJsonCodec(JsonCodec):
         with suppress(Unfit):
             return unwrap(_parse(decode_utf8(data)))[0] is not None
         return False
+
+
+def names_of_members(value: Any) -> tuple[str, ...]:
+    """Return the names of a parsed object's fields; none of another value."""
+    return tuple(replace_surrogates(name) for name, _ in value) if isinstance(value, Members) else ()
 
 
 def _has_schema(written_key: Any) -> bool:

@@ -55,6 +55,13 @@ class JsonRegisteredCodec(Codec):
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return self._plain.decode_key(_behind_prefix(data), columns)
 
+    @property
+    def ignores_case(self) -> bool:
+        return self._plain.ignores_case
+
+    def field_names(self, data: bytes) -> tuple[str, ...]:
+        return self._plain.field_names(data[PREFIX_LENGTH:])
+
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         data = self._plain.encode(row, columns)
         return None if data is None else self.with_own_prefix(data)

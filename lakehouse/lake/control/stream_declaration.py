@@ -3,7 +3,8 @@
 Several processes, and several applications, may read a stream of one name at once. Its quarantine has each bad record
 once, whichever process comes to it first: so they have to agree on which records are bad.
 
-    control/streams/<stream>.json   {"declaration": ..., "leases": those of the tables, topics and functions behind it}
+    control/streams/<stream>.json   {"declaration": ..., "leases": those of the tables, topics and functions behind it,
+                                    "topic": ..., "format": of its values, "fields": those that are declared}
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import LeaseHeld
@@ -19,6 +21,15 @@ from lakehouse.lake.control.writer_leases import lease_of
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.origin import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFields:
+    """What a stream declares. format: of its values. fields: of keys and values, as the topic names them."""
+
+    topic: str
+    format: str
+    fields: frozenset[str]
 
 
 def check_stream(layout: Layout, app: App, source: Source) -> None:
@@ -35,6 +46,14 @@ def declare_stream(layout: Layout, app: App, source: Source) -> None:
         note.write(path, fresh_note)
 
 
+def read_declared_fields(layout: Layout, stream: str) -> DeclaredFields | None:
+    """Return the fields that the last process has declared for a stream; None if that is not known."""
+    written_note = note.read(layout.stream_declaration(stream))
+    if written_note is None or "fields" not in written_note:
+        return None
+    return DeclaredFields(written_note["topic"], written_note["format"], frozenset(written_note["fields"]))
+
+
 def _compare(layout: Layout, app: App, source: Source, written_note: dict[str, Any] | None) -> dict[str, Any]:
     """Return the note that an application's declaration of a stream makes of the written one. Raises LeaseHeld."""
     declaration, lease_names = _digest(source), set(_lease_names(app, source))
@@ -43,7 +62,14 @@ def _compare(layout: Layout, app: App, source: Source, written_note: dict[str, A
             _check_lease(layout, name, source)
     elif written_note is not None:
         lease_names |= set(written_note["leases"])
-    return {"declaration": declaration, "leases": sorted(lease_names)}
+    fields = {column.in_topic.name for column in (*source.key, *source.value)}
+    return {
+        "declaration": declaration,
+        "leases": sorted(lease_names),
+        "topic": source.topic,
+        "format": source.value_format,
+        "fields": sorted(fields),
+    }
 
 
 def _check_lease(layout: Layout, name: str, source: Source) -> None:
