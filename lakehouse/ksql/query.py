@@ -16,6 +16,7 @@ from lakehouse.ksql.catalog import (
     pseudo_scope,
     window_bound,
 )
+from lakehouse.ksql.constraint import with_row_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.collection import cube_arrays
@@ -26,7 +27,7 @@ from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.statement import Item, Query
+from lakehouse.ksql.syntax.statement import Constraint, Item, Query
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import escaped_name
 from lakehouse.plan.operator import VALID_FROM, VALID_TO, WINDOW_COLUMNS, Latest
@@ -41,6 +42,7 @@ class QueryTarget:
     """The expected result of a query: its name, and whether it is a STREAM or a TABLE.
 
     limits: how many values an aggregate keeps, by its name. is_history: the result is the history of the query's table.
+    constraints: what is expected of the table's rows.
     """
 
     kind: str
@@ -48,6 +50,7 @@ class QueryTarget:
     position: int
     limits: Mapping[str, int] = field(default_factory=dict)
     is_history: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
 
 def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
@@ -55,6 +58,11 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
 
     Raises SqlError, PlanError.
     """
+    return with_row_constraints(_compile_rows(query, find, target), target.constraints, target.name)
+
+
+def _compile_rows(query: Query, find: Find, target: QueryTarget) -> Relational:
+    """Return the result of a query, of which nothing is expected yet."""
     from_clause = compile_from(query, find, target.name)
     if query.moment is not None or query.limit is not None:
         raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.position)

@@ -174,7 +174,7 @@ class Script:
 
     def _written_relation(self, entry: Entry) -> Relational:
         """Return the union of the records that all queries of a stream or a table write."""
-        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.is_history)
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.is_history, entry.constraints)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
             query_result
@@ -239,8 +239,9 @@ class Script:
             statement, first_source.formats, (first_source.delimiter, first_source.key_delimiter), self.settings
         )
         query_target = QueryTarget(
-            statement.kind, statement.name, statement.position, read_aggregate_limits(self.settings)
-        )
+            statement.kind, statement.name, statement.position, read_aggregate_limits(self.settings),
+            constraints=statement.constraints,
+        )  # fmt: skip
         query_result = compile_query(query, self.find, query_target)
         properties = properties.over(len(query_result.columns) - len(query_result.key))
         check_format(
@@ -264,18 +265,22 @@ class Script:
             limits=query_target.limits,
             time=time_sql(query_result, properties),
             record_names=properties.record_names,
+            constraints=statement.constraints,
         )
         check_names(entry, statement.position)
         return entry
 
     def _compile_history(self, statement: s.CreateAs, text: str) -> Entry:
         limits = read_aggregate_limits(self.settings)
-        query_target = QueryTarget(statement.kind, statement.name, statement.position, limits, is_history=True)
+        query_target = QueryTarget(
+            statement.kind, statement.name, statement.position, limits, is_history=True,
+            constraints=statement.constraints,
+        )  # fmt: skip
         query_result = compile_query(statement.query, self.find, query_target)
         query_name = self.catalog.next_query_name(f"CTAS_{statement.name}", "")
         return Entry(
             statement.kind, statement.name, "", ("NONE", "NONE"), query_result, text, statement.query,
-            query_name=query_name, limits=limits, is_history=True,
+            query_name=query_name, limits=limits, is_history=True, constraints=statement.constraints,
         )  # fmt: skip
 
     def _insert(self, statement: s.InsertSelect) -> None:

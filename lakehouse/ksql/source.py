@@ -20,6 +20,7 @@ from lakehouse.ksql.catalog import (
     pseudo_scope,
 )
 from lakehouse.ksql.change_log import declare_changes
+from lakehouse.ksql.constraint import OF_RECORDS, with_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql
@@ -32,7 +33,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
-from lakehouse.plan.expectation import Expectation, Otherwise
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import name_text, parse_expression
 from lakehouse.plan.expression.schema import Column, fields_of, parse_schema
 from lakehouse.plan.names.field import is_escaped
@@ -45,7 +46,6 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.time.window import Hopping, Session
 
-VIOLATIONS: dict[str, Otherwise] = {"QUARANTINE": "quarantine", "WARN": "warn", "FAIL": "fail"}
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 
 
@@ -315,17 +315,7 @@ def _expectations(
         ScopeColumn(element.name, statement.name, Sql(text, element.kind)) for element, text in texts.items()
     )
     scope = Visible(tuple(own_columns), pseudo_scope(statement.name))
-    for constraint in statement.constraints:
-        if (otherwise := VIOLATIONS.get(constraint.violation)) is None:
-            raise SqlError(
-                f"constraint {constraint.name}: ON VIOLATION {constraint.violation}", constraint.position,
-                expected=" or ".join(VIOLATIONS),
-            )  # fmt: skip
-        condition = scope.predicate(constraint.condition, f"constraint {constraint.name}")
-        try:
-            declared_stream = declared_stream.expect(constraint.name, condition, otherwise=otherwise)
-        except PlanError as error:
-            raise SqlError(str(error), constraint.position) from None
+    declared_stream = with_constraints(declared_stream, statement.constraints, scope, OF_RECORDS)
     assert isinstance(declared_stream.source, Source)
     return declared_stream.source.expectations
 

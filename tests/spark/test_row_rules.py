@@ -13,6 +13,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import ExpectationFailed, PlanError
 from lakehouse.formats.decode import decode_record
+from lakehouse.ksql.script import application
 from lakehouse.lake.function_failures import failures_by_table
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
@@ -181,3 +182,21 @@ def test_each_way_to_fold_is_judged_by_its_visible_rows(spark: SparkSession, tmp
             assert len(bad) <= counted <= len(touched), (table.name, tick, drawn)
             assert bool(bad) <= bool(counted)
         before = after
+
+
+@pytest.mark.rotated
+def test_a_constraint_in_sql_judges_rows(spark: SparkSession, tmp_path: Path) -> None:
+    app = application(
+        "CREATE STREAM orders (id VARCHAR KEY, city VARCHAR, amount BIGINT) "
+        "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON');"
+        "CREATE TABLE totals (CONSTRAINT positive EXPECT (total > 0) ON VIOLATION WARN, CONSTRAINT short EXPECT "
+        "(LEN(city) < 5)) AS SELECT city, SUM(amount) AS total FROM orders GROUP BY city;"
+    )
+    write_bronze(
+        open_lake(spark, Layout(str(tmp_path))), app,
+        records(("a", "Oslo", -5, 1), ("b", "Rome", 5, 1), ("c", "Vienna", 9, 2)),
+    )  # fmt: skip
+    unmet = Failed("expectation TOTALS.POSITIVE of rows", 1, "Oslo", "(TOTAL > 0), found -5")
+    assert catch_up(spark, tmp_path, app, (1,)) == [("TOTALS", unmet)]
+    with pytest.raises(ExpectationFailed, match=r"row Vienna stops the run: expectation SHORT"):
+        catch_up(spark, tmp_path, app, (2,))

@@ -27,13 +27,11 @@ class StatementReader(ExpressionReader):
         return statement
 
     def _read_create_source(self, part: Part, position: int) -> s.Statement:
-        elements = _find_child(part, "elements")
-        element_parts = elements.children if elements else ()
-        constraint_parts = [child for child in element_parts if _has_child(child, "expectation")]
+        element_parts, constraint_parts = _split_elements(part)
         return s.CreateSource(
             _child_words(part, "kind"),
             self._name(part),
-            tuple(self._schema_element(child) for child in element_parts if child not in constraint_parts),
+            tuple(map(self._schema_element, element_parts)),
             self._with_properties(part),
             _has_child(part, "or_replace"),
             _has_child(part, "if_not_exists"),
@@ -50,7 +48,7 @@ class StatementReader(ExpressionReader):
                 expected="CONSTRAINT name EXPECT (condition)",
             )  # fmt: skip
         condition, *violation_parts = expectation.children
-        violation = name_of(violation_parts[0]) if violation_parts else "QUARANTINE"
+        violation = name_of(violation_parts[0]) if violation_parts else ""
         if name_part.data != "plain_type" or len(name_part.children) != 1:
             raise SqlError("a constraint has a name", position_of(name_part), expected="CONSTRAINT name EXPECT (...)")
         name = name_of(name_part.children[0].children[0])
@@ -72,6 +70,12 @@ class StatementReader(ExpressionReader):
         return s.Alter(_child_words(part, "kind"), self._name(part), tuple(added_elements), position=position)
 
     def _read_create_as(self, part: Part, position: int) -> s.Statement:
+        element_parts, constraint_parts = _split_elements(part)
+        if element_parts:
+            raise SqlError(
+                "the columns of CREATE ... AS SELECT are those of its query", position_of(element_parts[0]),
+                expected="CONSTRAINT name EXPECT (condition), or AS SELECT",
+            )  # fmt: skip
         return s.CreateAs(
             _child_words(part, "kind"),
             self._name(part),
@@ -79,6 +83,7 @@ class StatementReader(ExpressionReader):
             self._with_properties(part),
             _has_child(part, "or_replace"),
             _has_child(part, "if_not_exists"),
+            tuple(map(self._constraint, constraint_parts)),
             position=position,
         )
 
@@ -272,6 +277,14 @@ class StatementReader(ExpressionReader):
             str(part.data).upper(), window_lengths[0], window_lengths[1] if part.data == "hopping" else None,
             _child_duration(part, "retention"), _child_duration(part, "grace"), position_of(part),
         )  # fmt: skip
+
+
+def _split_elements(part: Part) -> tuple[list[Part], list[Part]]:
+    """Return the columns between a statement's parentheses, and the constraints."""
+    elements = _find_child(part, "elements")
+    all_parts = list(elements.children) if elements else []
+    constraint_parts = [child for child in all_parts if _has_child(child, "expectation")]
+    return [child for child in all_parts if child not in constraint_parts], constraint_parts
 
 
 def _find_child(part: Part, name: str) -> Part:

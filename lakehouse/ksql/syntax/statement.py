@@ -40,7 +40,10 @@ class SchemaElement:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """CONSTRAINT name EXPECT (condition) ON VIOLATION violation, among the columns of a schema."""
+    """CONSTRAINT name EXPECT (condition) ON VIOLATION violation, among the columns of a schema, or in their place.
+
+    violation: a word; empty if none is given.
+    """
 
     name: str
     condition: Expr
@@ -141,6 +144,7 @@ class CreateAs(Statement):
     properties: Properties
     replace: bool = False
     if_not_exists: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""CONSTRAINT in CREATE TABLE ... AS SELECT: the plan of `table.expect`, and where there is nothing to judge."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.script import application
+
+ORDERS = (
+    "CREATE STREAM orders (id VARCHAR KEY, city VARCHAR, amount BIGINT) "
+    "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON');"
+)
+QUERY = "AS SELECT city, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY city"
+HOURLY = QUERY.replace("FROM orders", "FROM orders WINDOW TUMBLING (SIZE 1 HOUR)")
+
+
+def rules_of(app: lh.App, table: str) -> list[tuple[str, str, str]]:
+    return [(rule.name, str(rule.condition), rule.otherwise) for rule in app.table(table).expectations]
+
+
+def test_a_constraint_of_a_query_is_about_the_rows_of_its_table() -> None:
+    app = application(
+        f"{ORDERS} CREATE TABLE totals (CONSTRAINT positive EXPECT (total >= 0), CONSTRAINT few "
+        f"EXPECT (n < 10 AND city <> 'x') ON VIOLATION WARN) WITH (VALUE_FORMAT='JSON') {QUERY};"
+        "CREATE TABLE by_count AS SELECT n, COUNT(*) AS cities FROM totals GROUP BY n;"
+    )
+    assert rules_of(app, "totals") == [
+        ("POSITIVE", "(TOTAL >= 0)", "fail"), ("FEW", "((N < 10) AND (CITY <> 'x'))", "warn"),
+    ]  # fmt: skip
+    assert rules_of(app, "by_count") == []
+    # A table that others read, and that is written to a topic, is one table.
+    assert [table.name for table in app.tables] == ["TOTALS", "BY_COUNT"]
+    assert app.table("by_count").stream.reads == (app.table("totals"),)
+
+
+def test_a_constraint_reads_the_bounds_of_windows_and_the_times_of_a_history() -> None:
+    app = application(
+        f"{ORDERS} CREATE TABLE hours (CONSTRAINT timed EXPECT (WINDOWSTART > 0 AND n > 0)) {HOURLY};"
+        f"CREATE TABLE past (CONSTRAINT timed EXPECT (VALID_FROM > '1971-01-01T00:00:00')) "
+        f"WITH (HISTORY='event') {QUERY};"
+    )
+    assert rules_of(app, "hours") == [("TIMED", "((unix_millis(window_start) > 0) AND (N > 0))", "fail")]
+    assert len(rules_of(app, "past")) == 1
+
+
+def test_a_replaced_table_has_the_rules_of_its_last_declaration() -> None:
+    create = f"TABLE totals (CONSTRAINT positive EXPECT (total >= 0) ON VIOLATION WARN) {QUERY};"
+    app = application(f"{ORDERS} CREATE {create} CREATE OR REPLACE {create.replace('>= 0', '> 5')}")
+    assert rules_of(app, "totals") == [("POSITIVE", "(TOTAL > 5)", "warn")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (total > 0) ON VIOLATION QUARANTINE) {QUERY}",
+         "constraint P: a row is made of many records, and has no quarantine. Expected ON VIOLATION FAIL or WARN"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (total > 0) ON VIOLATION STOP) {QUERY}", "ON VIOLATION STOP"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (total)) {QUERY}", "takes a condition"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (totl > 0)) {QUERY}", "Did you mean 'TOTAL'?"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (amount > 0)) {QUERY}", "column 'AMOUNT' cannot be resolved"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (n > 0), CONSTRAINT P EXPECT (n > 1)) {QUERY}",
+         "there is an expectation of that name"),
+        (f"CREATE TABLE t (total BIGINT) {QUERY}", "the columns of CREATE ... AS SELECT are those of its query"),
+        ("CREATE STREAM t (CONSTRAINT p EXPECT (amount > 0)) AS SELECT * FROM orders",
+         "a constraint of a query is about the rows of a table"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT (n > 0)) {HOURLY} EMIT FINAL", "a final result appears once"),
+    ],
+)  # fmt: skip
+def test_a_constraint_that_can_not_be_judged_is_refused_at_its_place(statement: str, message: str) -> None:
+    with pytest.raises((SqlError, PlanError), match=re.escape(message)) as error_info:
+        application(f"{ORDERS}\n{statement};")
+    assert "line 2" in str(error_info.value)
