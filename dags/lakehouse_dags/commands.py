@@ -218,9 +218,17 @@ def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     last = results[-1] if results else {}
     return {
         "tick": last.get("tick"),
-        "tables": [{name: one.get(name) for name in TABLE_FACTS} for one in last.get("tables", ())],
+        "tables": [
+            {**{name: one.get(name) for name in TABLE_FACTS}, "unmet": _counts(one.get("unmet", ()))}
+            for one in last.get("tables", ())
+        ],
         "topics": [{name: one.get(name) for name in ("name", "next", "lag")} for one in last.get("topics", ())],
     }
+
+
+def _counts(unmet: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return by expectation how many records do not meet it, without what is known of one of them."""
+    return {one["expectation"]: one["records"] for one in unmet}
 
 
 SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = {
@@ -238,7 +246,8 @@ def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
     for one in status["tables"]:
         if one["name"] == table:
             offsets = {topic["name"]: topic["next"] for topic in status["topics"]}
-            return {"rows": one["rows"], "version": one["version"], "tick": one["tick"], "offsets": offsets}
+            facts = {name: one[name] for name in ("rows", "version", "tick", "unmet")}
+            return {**facts, "offsets": offsets}
     return None
 
 

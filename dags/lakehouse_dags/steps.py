@@ -93,7 +93,7 @@ class Announce(BaseOperator):
         self.table = table
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return the event's content: {"rows", "version", "tick", "offsets"}."""
+        """Return the event's content: {"rows", "version", "tick", "unmet", "offsets"}."""
         request = requested(context)
         if request.get("table", self.table) != self.table:
             raise AirflowSkipException(f"this run is about table {request['table']}")

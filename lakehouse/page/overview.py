@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from lakehouse.lake import null_keys, reader
+from lakehouse.lake import function_failures, null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record import late_records
 from lakehouse.lake.record.behind import count_lacking
-from lakehouse.lake.record.quarantine import count_open_by_stream
+from lakehouse.lake.record.quarantine import count_open_by_stream, count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
+from lakehouse.semantics.failures import Failed
 
 
 def overview(app: Application) -> dict[str, Any]:
@@ -19,9 +21,12 @@ def overview(app: Application) -> dict[str, Any]:
     layout = app.layout
     coverage = reader.read_bronze_coverage(layout)
     quarantine_names = set(reader.table_names(layout, "quarantine"))
-    open_counts = count_open_by_stream(layout, [name for name in app.streams if name in quarantine_names])
+    judged_streams = [name for name in app.streams if name in quarantine_names]
+    open_counts = count_open_by_stream(layout, judged_streams)
+    refused_records = count_refused(layout, judged_streams)
     late_counts = late_records.count_late_records(layout, [table.name for table in app.tables])
     null_keys_by_table = null_keys.null_keys_by_table(layout)
+    failures_by_table = function_failures.failures_by_table(layout)
     return {
         "name": app.name,
         "lake": layout.root,
@@ -29,10 +34,25 @@ def overview(app: Application) -> dict[str, Any]:
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
         "topics": {node.name: _bronze_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
-        "streams": {name: {"quarantined": open_counts.get(name, 0)} for name in app.streams},
+        "streams": {
+            name: {
+                "quarantined": open_counts.get(name, 0),
+                "refused": [
+                    {"expectation": refused.expectation, "records": refused.records, "open": refused.open}
+                    for refused in refused_records
+                    if refused.stream == name
+                ],
+            }
+            for name in app.streams
+        },
         "tables": {
             table.name: table_facts(
-                app, table, coverage, late_counts[table.name], null_keys_by_table.get(table.name, 0)
+                app,
+                table,
+                coverage,
+                late_counts[table.name],
+                null_keys_by_table.get(table.name, 0),
+                failures_by_table.get(table.name, ()),
             )
             for table in app.tables
         },
@@ -40,7 +60,12 @@ def overview(app: Application) -> dict[str, Any]:
 
 
 def table_facts(
-    app: Application, table: TableInfo, coverage: TickCoverage, late_count: int, null_key_count: int
+    app: Application,
+    table: TableInfo,
+    coverage: TickCoverage,
+    late_count: int,
+    null_key_count: int,
+    failures: Iterable[Failed],
 ) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not is_table(app.layout.silver(table.name)):
@@ -57,6 +82,11 @@ def table_facts(
         "last_commit_ms": silver_facts.last_commit_ms,
         "late": late_count,
         "null_keys": null_key_count,
+        "unmet": [
+            {"expectation": failure.expectation, "records": failure.records}
+            for failure in failures
+            if failure.expectation
+        ],
         "key": list(silver_facts.key or table.key),
         "windowed": table.windowed,
     }

@@ -20,6 +20,7 @@ from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.clock import ClockState
 
 from ..written_bronze import write_quarantine
@@ -193,6 +194,20 @@ def test_doctor_says_what_a_run_would_lack_and_ends_with_1_if_it_can_not_work(la
     result = lakehouse("doctor", "--report")
     assert result.code == 1
     assert "| kafka | problem | Kafka on 127.0.0.1:9 did not answer" in result.out
+
+
+def test_records_that_expectations_refuse_are_counted_by_expectation(lake, lakehouse):
+    orders = lh.stream("orders", key="id string", schema="amount bigint, expectation string")
+    judged = orders.expect("positive", "amount > 0").expect("named", "expectation <> ''", otherwise="fail")
+    values = ('{"amount": 0, "expectation": "x"}', '{"amount": 1}', '{"amount": -1, "expectation": "y"}', "no JSON",
+              '{"amount": "expectation fake: 1", "expectation": "x"}')  # fmt: skip
+    records = [Record("orders", "id", 0, offset, 9, b"k", value.encode(), 7, 9) for offset, value in enumerate(values)]
+    write_quarantine(lake.root, lh.app(judged.latest("newest")).sources[0], records)
+    assert json.loads(lakehouse("status", "--json").out)["refused"] == [
+        {"stream": "orders", "expectation": "named", "records": 1, "open": 1},
+        {"stream": "orders", "expectation": "positive", "records": 2, "open": 2},
+    ]
+    assert "Expectations that refuse" in lakehouse("status").out
 
 
 def declare(lake: WrittenLake, app: lh.App) -> None:

@@ -49,10 +49,12 @@ def test_results_of_many_lines_are_summed_up():
     assert commands.result("replay", fits, [one, fits, fits]) == {
         "fit": 2, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"], "event": "done",
     }  # fmt: skip
-    status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long"}],
+    status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long", "unmet": [
+        {"expectation": "orders.positive", "records": 4, "first": "orders/0/1", "reason": "amount > 0, found -3"}]}],
               "topics": [{"name": "orders", "next": {"0": 7}, "lag": 0, "rows": 7}]}  # fmt: skip
     kept = commands.result("status", status, [status])
     assert commands.table_facts(kept, "totals") == {
-        "rows": 2, "version": 5, "tick": 3, "offsets": {"orders": {"0": 7}},
+        "rows": 2, "version": 5, "tick": 3, "unmet": {"orders.positive": 4}, "offsets": {"orders": {"0": 7}},
     }  # fmt: skip
+    assert "found -3" not in str(kept), "what a record holds stays out of Airflow's database"
     assert commands.table_facts(kept, "current_orders") is None

@@ -17,9 +17,11 @@ from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.drills import history
 from lakehouse.page.overview import overview
 from lakehouse.page.versions import versions
+from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_quarantine
+from ..written_commits import batch
 from .conftest import manifest, named
 
 
@@ -50,6 +52,21 @@ def test_late_and_quarantined_records_are_counted(own_shop, own_story):
     write_quarantine(own_story.root, lh.app(clicks.latest("last")).sources[0], [bad])
     actual = overview(own_shop)
     assert (actual["tables"]["visits"]["late"], actual["streams"]["clicks"]["quarantined"]) == (1, 1)
+
+
+def test_records_and_rows_that_do_not_meet_an_expectation(own_shop, own_story):
+    clicks = lh.stream("clicks", key="user string", schema="ms bigint").expect("positive", "ms > 0")
+    source = lh.app(clicks.latest("last")).sources[0]
+    write_quarantine(own_story.root, source, [Record("clicks", "id", 0, 9, 900, b"k", b'{"ms": 0}', 7, 900)])
+    unmet = Failed("expectation visits.few of rows", 4, "ann", "n < 9, found 12")
+    map_failed = Failed("map price", 1, "clicks/0/1", "ValueError")
+    own_story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, content=batch(failures=(unmet, map_failed)))
+    actual = overview(own_shop)
+    assert actual["streams"]["clicks"] == {
+        "quarantined": 1, "refused": [{"expectation": "positive", "records": 1, "open": 1}],
+    }  # fmt: skip
+    assert actual["tables"]["visits"]["unmet"] == [{"expectation": "visits.few of rows", "records": 4}]
+    assert "found 12" not in str(actual), "a table's facts hold no values of rows"
 
 
 def test_a_lake_that_does_not_exist_yet_is_empty(tmp_path):

@@ -16,7 +16,10 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.lineage import report_lineage
+from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Settings, load
+
+from ..written_bronze import write_quarantine
 
 Json = dict[str, Any]
 
@@ -117,6 +120,46 @@ def test_a_lake_on_an_object_store_has_its_name() -> None:
     told = Told()
     told.run(lake="s3a://bucket/deep/lake")
     assert places(told.of("totals")[0]["outputs"]) == ["s3://bucket deep/lake/silver/totals"]
+
+
+def test_the_last_event_says_whether_expectations_are_met(tmp_path: Path) -> None:
+    """Of an input beside it, of a table itself in its own facets; with names alone, no values of records."""
+    judged = orders.expect("positive", "amount > 0").expect("named", "customer <> ''", otherwise="warn")
+    totals_judged = judged.group_by("customer").agg(total=lh.sum("amount")).table("totals").expect("few", "total < 9")
+    app = lh.app(totals_judged, totals_judged.changes().to_topic("totals-changelog"))
+    events: list[Json] = []
+
+    def report(*, lake: Path = tmp_path) -> None:
+        events.clear()
+        of = settings(str(lake), url="http://catalog/")
+        with report_lineage(
+            of, app, "one:9092", heard.append, streaming=False, send=lambda to, event: events.append(event)
+        ):
+            pass
+
+    def quality(event: Json, side: str, facets: str) -> list[tuple[str, bool]]:
+        (dataset,) = event[side]
+        facet = dataset.get(facets, {}).get("dataQualityAssertions", {"assertions": []})
+        return [(item["assertion"], item["success"]) for item in facet["assertions"]]
+
+    heard: list[JobEvent] = []
+    report()
+    start, _, end, publish_end = events
+    assert quality(start, "inputs", "inputFacets") == []
+    assert quality(end, "inputs", "inputFacets") == [("orders.positive", True), ("orders.named", True)]
+    bad = Record("orders", "id", 0, 9, 900, b'"k"', b'{"customer": "secret", "amount": -77}', 7, 900)
+    write_quarantine(tmp_path, app.sources[0], [bad])
+    report()
+    _, _, end, publish_end = events
+    assert quality(end, "inputs", "inputFacets") == [("orders.positive", False), ("orders.named", True)]
+    assert quality(end, "outputs", "facets") == quality(publish_end, "inputs", "inputFacets") == [("totals.few", True)]
+    assert "schema" in end["outputs"][0]["facets"]
+    assert "-77" not in json.dumps(events)
+    assert heard == []
+    (tmp_path / "quarantine" / "orders" / "_delta_log" / "00000000000000000000.json").write_text("{")
+    report()
+    assert [event["eventType"] for event in events] == ["START", "START", "COMPLETE", "COMPLETE"]
+    assert [event.kind for event in heard] == ["lineage failed"], "what can't be read ends no run"
 
 
 @pytest.fixture

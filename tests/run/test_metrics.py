@@ -8,6 +8,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,17 @@ def test_bad_and_late_records(app: App, story: Story) -> None:
     metrics.look({})
     assert value(metrics, "lakehouse_late_records", table="visits") == 1
     assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 1
+
+
+def test_records_that_an_expectation_refuses(story: Story) -> None:
+    clicks = lh.stream("clicks", key="user string", schema="place string").expect("placed", "place <> ''")
+    app = lh.app(clicks.latest("visits"))
+    unplaced = Record("clicks", "id", 0, 9, 900, b"k", b'{"place": ""}', 7, 900)
+    write_quarantine(story.root, app.sources[0], [unplaced, replace(unplaced, offset=10, value=b"no json")])
+    metrics = RunMetrics(app, story.layout)
+    metrics.look({})
+    assert value(metrics, "lakehouse_expectation_refused_records", stream="clicks", expectation="placed") == 1
+    assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 2
 
 
 def settings(root: Path, **metrics: str) -> Settings:

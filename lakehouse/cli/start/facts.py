@@ -60,6 +60,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "tables": table_facts(layout, coverage),
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
+        "refused": [asdict(refused) for refused in quarantine.count_refused(layout, stream_names)],
         "gaps": len(bronze_gaps(layout)),
         "undeclared": [
             asdict(field) for stream in stream_names for field in find_undeclared_fields(layout, coverage, stream)

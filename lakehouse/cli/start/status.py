@@ -90,6 +90,8 @@ def status(
             ("stream", "records", "open"),
             [(name, n, open_counts[name]) for name, n in bad_counts.items()],
         )
+    if refused_rows := [tuple(entry.values()) for entry in lake_facts["refused"]]:
+        show.print_table("Expectations that refuse", ("stream", "expectation", "records", "open"), refused_rows)
     if undeclared_rows := [
         (entry["stream"], entry["field"], f"{entry['records']:,} of {entry['of_records']:,}")
         for entry in lake_facts["undeclared"]

@@ -33,6 +33,12 @@ REASONS_SQL = """
         arg_max({{{example}}}, ({place})) AS example
     FROM records WHERE {chosen} GROUP BY kind ORDER BY records DESC, kind {limit}
 """
+# A reason of an expectation begins with its name: see `lakehouse.plan.expectation`.
+EXPECTATIONS_SQL = """
+    SELECT regexp_extract(reason, '^expectation ([A-Za-z_][A-Za-z0-9_]*): ', 1) AS expectation, count(*) AS records,
+        count(*) FILTER (fixed_at IS NULL) AS open
+    FROM records GROUP BY expectation HAVING expectation <> '' ORDER BY expectation
+"""
 
 
 class RecordPlace(NamedTuple):
@@ -91,6 +97,16 @@ class Reason:
     example: Quarantined
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRecords:
+    """How many quarantined records of a stream do not meet an expectation, and how many of them are not fixed."""
+
+    stream: str
+    expectation: str
+    records: int
+    open: int
+
+
 ALL_RECORDS = Choice()
 
 
@@ -127,8 +143,17 @@ def count_open_by_stream(layout: Layout, streams: Iterable[str]) -> dict[str, in
     return {stream: count_quarantined_records(layout, stream)[1] for stream in streams}
 
 
+def count_refused(layout: Layout, streams: Iterable[str]) -> list[RefusedRecords]:
+    """Return for each expectation of these streams how many records are in the quarantine for it; NotFound as above."""
+    return [
+        RefusedRecords(stream, **row)
+        for stream in streams
+        for row in _query_quarantine(layout, stream, EXPECTATIONS_SQL, {})
+    ]
+
+
 def _query_quarantine(layout: Layout, stream: str, query_sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    arrow_table: Any = _open_quarantine(layout, stream).sql(query_sql, params=values).to_arrow_table()
+    arrow_table: Any = _open_quarantine(layout, stream).sql(query_sql, params=values or None).to_arrow_table()
     rows: list[dict[str, Any]] = arrow_table.to_pylist()
     return rows
 

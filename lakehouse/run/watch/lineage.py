@@ -2,7 +2,8 @@
 
 Each table, and each published topic, is a job of its own, so the graph is as fine as the application's. Events are
 plain JSON by the specification 2-0-2; names follow OpenLineage (Naming.md). Events have no rows and no texts of errors,
-since these could hold parts of records.
+since these could hold parts of records. The last event of a job says whether its topics and tables meet what is
+expected of them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import json
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -26,12 +28,14 @@ from lakehouse.plan.app import App
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.run.watch.assertions import read_assertions
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Lineage, Settings
 
 SPEC = "https://openlineage.io/spec"
 RUN_EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 SCHEMA = f"{SPEC}/facets/1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet"
+ASSERTIONS = f"{SPEC}/facets/1-0-0/DataQualityAssertionsDatasetFacet.json#/$defs/DataQualityAssertionsDatasetFacet"
 JOB_TYPE = f"{SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet"
 PATIENCE_SECONDS = 5.0
 
@@ -97,8 +101,9 @@ def report_lineage(
         yield
         return
     reporter = _LineageReporter(
-        settings.lineage, lineage_jobs(settings, app, servers), listen, send or post_event, streaming=streaming
-    )
+        settings.lineage, lineage_jobs(settings, app, servers), listen, send or post_event,
+        partial(_quality_by_dataset, settings, app, servers), streaming=streaming,
+    )  # fmt: skip
     reporter.all("START")
     try:
         yield
@@ -109,6 +114,35 @@ def report_lineage(
         reporter.all("ABORT")
         raise
     reporter.all("COMPLETE")
+
+
+def _quality_by_dataset(settings: Settings, app: App, servers: str) -> dict[tuple[str, str], Json]:
+    """Return the facet of what is expected, by namespace and name of a dataset. Raises StorageError."""
+    layout = Layout(settings.lake.path)
+    dataset_names = _DatasetNames(layout, servers)
+    assertions_by_dataset: dict[tuple[str, str], list[Json]] = {}
+    for item in read_assertions(layout, app):
+        dataset = dataset_names.table(app.table(item.table)) if item.table else dataset_names.topic(item.topic)
+        assertions = assertions_by_dataset.setdefault((dataset["namespace"], dataset["name"]), [])
+        assertions.append({"assertion": item.name, "success": item.is_met})
+    return {
+        place: _make_facet(ASSERTIONS, {"assertions": assertions})
+        for place, assertions in assertions_by_dataset.items()
+    }
+
+
+def _with_quality(event: Json, quality: Mapping[tuple[str, str], Json]) -> Json:
+    """Return an event with what is expected of its datasets. The specification has it for inputs alone: of an output it
+    stands among the facets of the dataset itself."""
+    changed_event = dict(event)
+    for side, facets_name in (("inputs", "inputFacets"), ("outputs", "facets")):
+        changed_event[side] = [
+            dataset
+            if (facet := quality.get((dataset["namespace"], dataset["name"]))) is None
+            else {**dataset, facets_name: {**dataset.get(facets_name, {}), "dataQualityAssertions": facet}}
+            for dataset in event[side]
+        ]
+    return changed_event
 
 
 def post_event(catalog: Lineage, event: Json) -> None:
@@ -129,23 +163,31 @@ class _LineageReporter:
     """Reports the events of a run; stops after the first failure, since a run must not wait for a catalog."""
 
     def __init__(
-        self, catalog: Lineage, listed_jobs: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None], *,
-        streaming: bool,
+        self, catalog: Lineage, listed_jobs: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None],
+        read_quality: Callable[[], Mapping[tuple[str, str], Json]], *, streaming: bool,
     ) -> None:  # fmt: skip
         self._catalog, self._listed_jobs, self._streaming = catalog, listed_jobs, streaming
-        self._listen, self._send = listen, send
+        self._listen, self._send, self._read_quality = listen, send, read_quality
         self._began, self._failed = time.monotonic(), False
 
     def all(self, state: State) -> None:
+        quality: Mapping[tuple[str, str], Json] = {}
+        if state != "START" and not self._failed:
+            try:
+                quality = self._read_quality()
+            except Exception as error:  # whatever a damaged lake raises: the run itself has ended already
+                self._tell_failure(f"what is expected could not be read: {error}")
         for event in lineage_events(self._listed_jobs, self._catalog.namespace, state, streaming=self._streaming):
             if self._failed:
                 return
             try:
-                self._send(self._catalog, event)
+                self._send(self._catalog, _with_quality(event, quality))
             except (OSError, ValueError) as error:
                 self._failed = True
-                message = f"{self._catalog.url}: {error}"
-                self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))
+                self._tell_failure(f"{self._catalog.url}: {error}")
+
+    def _tell_failure(self, message: str) -> None:
+        self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))
 
 
 class _DatasetNames:

@@ -16,6 +16,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record import late_records
 from lakehouse.lake.record.behind import measure_behind
+from lakehouse.lake.record.quarantine import count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -78,6 +79,10 @@ class RunMetrics:
         self._quarantined = Gauge(
             "lakehouse_quarantined_records", "Records in the quarantine of a stream.", ["stream"], registry=own
         )
+        self._refused = Gauge(
+            "lakehouse_expectation_refused_records", "Records in the quarantine that did not meet an expectation.",
+            ["stream", "expectation"], registry=own,
+        )  # fmt: skip
         self._late = Gauge(
             "lakehouse_late_records", "Records that came too late for a table, and are kept.", ["table"], registry=own
         )
@@ -128,6 +133,9 @@ class RunMetrics:
         streams = {source.name for source in self._app.sources} & set(reader.table_names(self._layout, "quarantine"))
         for stream, record_count in reader.count_quarantined(self._layout, streams).items():
             self._quarantined.labels(stream).set(record_count)
+        judged_streams = {source.name for source in self._app.sources if source.expectations} & streams
+        for refused in count_refused(self._layout, judged_streams):
+            self._refused.labels(refused.stream, refused.expectation).set(refused.records)
         for name, record_count in late_records.count_late_records(
             self._layout, [table.name for table in self._app.tables]
         ).items():

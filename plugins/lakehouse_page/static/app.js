@@ -130,7 +130,11 @@ function other(node) {
     if (!topic) return hint("Bronze has no record of this topic yet.");
     return tell([["Records in bronze", number(topic.rows), "bytes as they were"], ["Waiting", number(waits), why], ["Last commit", ago(topic.last_commit_ms), time(topic.last_commit_ms)]]);
   }
-  if (node.kind === "stream") return tell([["Quarantined", number(facts.streams[node.name]?.quarantined || 0), "records that did not fit its schema"]]);
+  if (node.kind === "stream") {
+    const { quarantined: open = 0, refused = [] } = facts.streams[node.name] || {};
+    const rules = refused.map((one) => [`Expected ${one.expectation}`, number(one.open), `of ${plural(one.records, "record")} that did not meet it`]);
+    return tell([["Quarantined", number(open), "records that did not fit its schema, or an expectation"], ...rules]);
+  }
   if (node.kind === "changelog") return hint("A compacted Kafka topic: one record for each change of its table; a delete is a tombstone.");
   if (node.kind === "function") return hint("A Python function that is told each record, by the job of the application.");
   return hint("This table is not in the lake yet. The first run of the application makes it.");

@@ -23,6 +23,7 @@ export function tableFacts(facts, quarantined) {
     ["Late records", number(facts.late), "kept aside", facts.late ? "warn" : ""],
     ["Without a key", number(facts.null_keys), facts.null_keys && facts.rows === 0 ? "a table needs one: rekey gives one" : "left out", facts.null_keys ? "warn" : ""],
     ["Quarantined", number(quarantined), "in its streams", quarantined ? "warn" : ""],
+    ...facts.unmet.map(({ expectation, records }) => [`Expected ${expectation}`, number(records), "did not meet it", "warn"]),
   ];
   return h("dl", { class: "facts" }, all.map(([name, of, more, warn]) => h("div", { class: warn || null }, h("dt", null, name), h("dd", null, of), h("dd", { class: "soft" }, more))));
 }

@@ -1,0 +1,51 @@
+"""What is expected of topics and tables, and whether the lake's records and rows meet it now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakehouse.lake import reader
+from lakehouse.lake.function_failures import failures_by_table
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.quarantine import count_refused
+from lakehouse.plan.app import App
+from lakehouse.semantics.failures import OF_ROWS
+
+
+class Assertion(NamedTuple):
+    """An expectation: of the records of a topic, or of the rows of a table; the other name is empty.
+
+    is_met: no record of the quarantine is open for it, and no table has counted one that does not meet it.
+    """
+
+    topic: str
+    table: str
+    name: str
+    is_met: bool
+
+
+def read_assertions(layout: Layout, app: App) -> list[Assertion]:
+    """Return what an application expects, and whether it is met; nothing is read if it expects nothing.
+
+    Raises StorageError.
+    """
+    expected = list(_expected(app))
+    if not expected:
+        return []
+    streams = {source.name for source in app.sources if source.expectations}
+    refused = count_refused(layout, streams & set(reader.table_names(layout, "quarantine")))
+    unmet = {f"{item.stream}.{item.expectation}" for item in refused if item.open}
+    unmet |= {failure.expectation for failures in failures_by_table(layout).values() for failure in failures}
+    return [
+        Assertion(topic, table, name, (name + OF_ROWS if table else name) not in unmet)
+        for topic, table, name in expected
+    ]
+
+
+def _expected(app: App) -> Iterator[tuple[str, str, str]]:
+    """Yield the topic, or else the table, and the whole name of each expectation."""
+    for source in app.sources:
+        yield from ((source.topic, "", f"{source.name}.{item.name}") for item in source.expectations)
+    for table in app.tables:
+        yield from (("", table.name, f"{table.name}.{item.name}") for item in table.expectations)
