@@ -17,6 +17,7 @@ from lakehouse.settings.config import Settings, load
 from lakehouse.spark.jvm.kept import choice, engine, private_files
 from lakehouse.spark.jvm.kept.client import scratch_folders
 from lakehouse.spark.jvm.kept.identity import hash_of_start
+from lakehouse.spark.jvm.kept.scratch import Scratch
 from lakehouse.spark.jvm.session.session import java_options
 
 
@@ -82,9 +83,10 @@ def test_when_a_notebook_keeps_it(
 
 
 def test_where_spark_writes() -> None:
-    assert scratch_folders({}, {}) == ["/tmp"]
-    assert scratch_folders({"spark.local.dir": "/a,/b"}, {}) == ["/a", "/b"]
-    assert scratch_folders({"spark.local.dir": "/a"}, {"SPARK_LOCAL_DIRS": "/c"}) == ["/c"]
+    own = Scratch(Path("/own"), 0)
+    assert scratch_folders({}, {}, own) == ["/own"]
+    assert scratch_folders({"spark.local.dir": "/a,/b"}, {}, own) == ["/a", "/b"]
+    assert scratch_folders({"spark.local.dir": "/a"}, {"SPARK_LOCAL_DIRS": "/c"}, own) == ["/c"]
 
 
 def test_a_program_keeps_none() -> None:

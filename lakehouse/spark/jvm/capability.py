@@ -39,6 +39,7 @@ class Capability(Enum):
     FILES = "Hadoop's file systems", "folders of a path with a scheme are reached by pyarrow"
     LOCAL_FILES = "Spark's class for a checkpoint's files", "each file of a checkpoint starts processes of the system"
     NAMES = "a cache of Py4J's names", "each call to Java looks its name up again"
+    SCRATCH = "Spark's list of folders to remove", "the next start removes this Java's temporary files"
     CONSOLE = "Scala's console", "VACUUM prints a line on stdout"
 
     def __init__(self, use: str, cost: str) -> None:

@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,22 @@ from lakehouse.spark.jvm.kept.engine import KeptEngine, Taken
 from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.kept.leaving import clear_engine
 from lakehouse.spark.jvm.kept.private_files import files_here
+from lakehouse.spark.jvm.kept.scratch import LOCAL_DIR, LOCAL_DIRS, Scratch, open_scratch
 
-JAVA_TEMPORARY = "/tmp"  # noqa: S108 - where Java writes on Linux, whatever TMPDIR says
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger("lakehouse")
 
 
 def connect_to_engine(
-    settings: Mapping[str, str], keep_seconds: float, properties: AbstractContextManager[Path], own_arguments: str
+    settings: Mapping[str, str],
+    keep_seconds: float,
+    properties: Callable[[Mapping[str, str]], AbstractContextManager[Path]],
+    own_arguments: str,
 ) -> SparkSession | None:
     """Return a new session of the folder's engine, which is started if there is none; None if it can't be used.
 
     Then one line says why, and the caller starts a Java of its own. settings: of Spark. properties: gives
-    the file with them. own_arguments: the user's for spark-submit. A session of an engine without a context
+    a file with settings. own_arguments: the user's for spark-submit. A session of an engine without a context
     of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
     """
     try:
@@ -51,15 +54,19 @@ def connect_to_engine(
         return None
     key = hash_of_start(settings, keep_seconds, os.environ)
     if (engine := engines.usable_engine(taken_engine, key)) is None:
-        with properties as properties_file:
+        scratch = open_scratch()
+        with properties(scratch.settings(settings)) as properties_file:
             engine = engines.start_engine(
                 taken_engine,
                 key,
                 engines.submit_arguments(properties_file, own_arguments),
                 _spark_home() / "bin/spark-submit",
                 keep_seconds,
-                scratch_folders(settings, os.environ),
+                scratch_folders(settings, os.environ, scratch),
+                scratch.environ(settings, os.environ),
+                scratch.lock,
             )
+        os.close(scratch.lock)  # the keeper has it
         if engine is None:
             taken_engine.give_up()
             return None
@@ -75,9 +82,9 @@ def connect_to_engine(
     return session
 
 
-def scratch_folders(settings: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+def scratch_folders(settings: Mapping[str, str], environ: Mapping[str, str], scratch: Scratch) -> list[str]:
     """Return the folders of this machine in which Spark keeps shuffles and large frames."""
-    named = environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or JAVA_TEMPORARY
+    named = environ.get(LOCAL_DIRS) or settings.get(LOCAL_DIR) or str(scratch.folder)
     return [folder for folder in named.split(",") if folder]
 
 

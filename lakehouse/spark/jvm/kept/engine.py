@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,10 +175,13 @@ def start_engine(
     spark_submit: Path,
     keep_seconds: float,
     scratch: Sequence[str],
+    variables: Mapping[str, str],
+    scratch_lock: int,
 ) -> KeptEngine | None:
     """Start an engine and return it; None if Java did not start.
 
     arguments: of spark-submit. scratch: the folders that Spark writes to: the engine ends when one of them is full.
+    variables: further ones of its environment. scratch_lock: a lock that the keeper holds as long as it lives.
     """
     files = taken_engine.files
     start: dict[str, Any] = {
@@ -194,6 +197,7 @@ def start_engine(
         keeper_process = subprocess.Popen(
             [sys.executable, "-P", keeper.__file__, json.dumps(start)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, **variables}, pass_fds=(scratch_lock,),
         )  # fmt: skip
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while keeper_process.poll() is None and time.monotonic() < deadline:

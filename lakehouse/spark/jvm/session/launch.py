@@ -21,7 +21,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.jvm.capability import Capability, is_available
+from lakehouse.spark.jvm.capability import Capability, choose_way, is_available
+from lakehouse.spark.jvm.java import active_jvm
+from lakehouse.spark.jvm.kept.scratch import PREFIX, TEMPORARY, open_scratch
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 NO_ARGUMENTS = "pyspark-shell"
@@ -40,13 +42,17 @@ def start_jvm(settings: Mapping[str, str]) -> None:
     has read it. Spark itself still puts memory, class path and extraJavaOptions on a command line.
     """
     arguments_before = os.environ.get(ARGUMENTS)
-    with properties_file(settings) as settings_file:
+    is_new = "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None
+    scratch = open_scratch() if is_new else None
+    with properties_file(settings if scratch is None else scratch.settings(settings)) as settings_file:
         # A user's own spark-defaults.conf still applies to settings that are not in `settings`.
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or NO_ARGUMENTS}"
         try:
-            if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
-                gateway = launch_gateway(popen_kwargs=_WithoutSigterm())  # type: ignore[no-untyped-call]
+            if scratch is not None:
+                with _variables(scratch.environ(settings, os.environ)):
+                    java_arguments = _WithoutSigterm(pass_fds=(scratch.lock,))
+                    gateway = launch_gateway(popen_kwargs=java_arguments)  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
             SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
@@ -54,6 +60,30 @@ def start_jvm(settings: Mapping[str, str]) -> None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = arguments_before
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment that are not there, and remove them at the end."""
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            del os.environ[name]
+
+
+def remove_scratch_at_exit() -> None:
+    """Let Java remove the folder of its temporary files when it ends, if it has one of its own."""
+    folder = active_jvm().java.lang.System.getProperty(TEMPORARY)
+    if not Path(folder).name.startswith(PREFIX):
+        return
+
+    def register() -> None:
+        jvm = active_jvm()
+        jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(folder))
+
+    choose_way(Capability.SCRATCH, register, lambda: None)
 
 
 @contextmanager

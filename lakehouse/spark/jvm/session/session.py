@@ -39,6 +39,7 @@ from lakehouse.spark.jvm.session.launch import (
     properties_file,
     read_submitted_conf,
     remember_names,
+    remove_scratch_at_exit,
     start_jvm,
 )
 from lakehouse.spark.jvm.tree.ksql_functions import register_functions
@@ -230,7 +231,7 @@ def open_session(settings: Settings) -> SparkSession:
     session = None
     if kept_seconds is not None:
         own_arguments = os.environ.get(ARGUMENTS, NO_ARGUMENTS)
-        session = connect_to_engine(spark_settings, kept_seconds, properties_file(spark_settings), own_arguments)
+        session = connect_to_engine(spark_settings, kept_seconds, properties_file, own_arguments)
     if session is None:
         if not is_submitted:
             start_jvm(spark_settings)  # unless this process has a Java by now
@@ -242,6 +243,7 @@ def open_session(settings: Settings) -> SparkSession:
     if is_submitted:
         set_properties(AVRO_LIMITS)
     remember_names(session)
+    remove_scratch_at_exit()
     register_functions(session)
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
