@@ -187,6 +187,23 @@ def test_the_shell_goes_on_after_an_error(lake: Path, capsys: pytest.CaptureFixt
     assert Script().run((lake / "a.sql").read_text()) == []
 
 
+def test_the_shell_takes_commands_of_psql(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = SqlSession(Lake(str(lake / "lake")).settings)
+    session.script.run(APP)
+    for text in (r"\d", r"\D per_city", r"\d+ per_city;", r"\?"):
+        assert shell.is_done(text)
+        assert shell.run_typed_text(session, text)
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.count("PER_CITY") >= 2
+    assert "VARCHAR" in said.out
+    for text, message in ((r"\d a b", "expected"), (r"\x", r"\x: expected \d"), (r"\d nope", "NOPE")):
+        assert shell.run_typed_text(session, text)
+        assert message in capsys.readouterr().err
+    assert not shell.run_typed_text(session, r"\q")
+    assert shell.is_done("  ")
+
+
 def test_the_shell_ends_reads_and_completes(lake: Path) -> None:
     def raising(error: type[BaseException]) -> str:
         raise error

@@ -23,8 +23,20 @@ HELP = """Statements end with a semicolon, and may go over several lines.
   SELECT * FROM t EMIT CHANGES LIMIT 10;       rows as they come; Ctrl-C ends it
   PRINT 'topic' FROM BEGINNING LIMIT 3;        a topic's records as they come, until LIMIT or Ctrl-C
   SHOW STREAMS; SHOW TABLES; SHOW FUNCTIONS; DESCRIBE t EXTENDED; EXPLAIN SELECT ...;
+  \\d                                           the tables; \\d t: the columns of one, as in psql; \\q ends
   save FILE                                    writes what was declared here into a file, for `lakehouse run --app FILE`
   exit                                         so does Ctrl-D"""
+
+
+# Commands of psql, which many people type first, as statements; NAME is what is typed behind them.
+PSQL_COMMANDS = {
+    "\\d": "SHOW TABLES;",
+    "\\dt": "SHOW TABLES;",
+    "\\df": "SHOW FUNCTIONS;",
+    "\\d NAME": "DESCRIBE NAME;",
+    "\\d+ NAME": "DESCRIBE NAME EXTENDED;",
+}
+SHELL_COMMANDS = ("exit", "quit", "\\q", "help", "\\?", "save")
 
 
 def run_shell(session: SqlSession) -> None:
@@ -41,12 +53,14 @@ def run_typed_text(session: SqlSession, text: str) -> bool:
     words = text.strip().removesuffix(";").split()
     try:
         match [word.lower() for word in words[:1]]:
-            case ["exit" | "quit"]:
+            case ["exit" | "quit" | "\\q"]:
                 return False
-            case ["help"]:
+            case ["help" | "\\?"]:
                 show.say(HELP)
             case ["save"]:
                 _save_statements(session, words[1:])
+            case [command] if command.startswith("\\"):
+                run_statements(session, statement_of_psql(words))
             case _:
                 run_statements(session, text)
     except LakehouseError as error:
@@ -54,6 +68,16 @@ def run_typed_text(session: SqlSession, text: str) -> bool:
     except KeyboardInterrupt:
         show.say("")
     return True
+
+
+def statement_of_psql(words: list[str]) -> str:
+    """Return the statement that a command of psql means. words: the command, and a name. Raises ConfigError."""
+    command = words[0].lower() + " NAME" * (len(words) > 1)
+    if len(words) > 2 or command not in PSQL_COMMANDS:
+        raise ConfigError(
+            f"{' '.join(words)}: expected {', '.join(PSQL_COMMANDS)} or \\q; `help` has the statements of ksqlDB."
+        )
+    return PSQL_COMMANDS[command].replace("NAME", words[-1])
 
 
 def _save_statements(session: SqlSession, file_names: list[str]) -> None:
@@ -76,7 +100,8 @@ def read_statements(prompt: Callable[[], str]) -> str | None:
 
 def is_done(text: str) -> bool:
     """Say whether the Enter key runs a text: a complete statement, or a command of the shell."""
-    return ends_statement(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
+    first_word = text.split()[0].lower() if text.split() else ""
+    return ends_statement(text) or first_word in SHELL_COMMANDS or first_word.startswith("\\")
 
 
 def completion_words(session: SqlSession) -> list[str]:
