@@ -35,11 +35,14 @@ jars: .venv/.installed
 classes: jars
 	@test .jars/classes.jsa -nt .jars/stamp.json || $(BIN)/lakehouse setup
 
-# From a copy of what git knows: nothing that lies about gets in, and nothing of the build stays here.
+# From a copy of what git knows: nothing that lies about gets in, and nothing of the build stays here. Times and modes of
+# files are the commit's and fixed ones, so that two builds of one commit have the same bytes.
 wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
 	@rm -rf build/wheel build/sources && mkdir -p build/wheel build/sources
-	@git ls-files -z | tar --create --null --files-from - | tar --extract --directory build/sources
-	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel build/sources
+	@umask 022 && git ls-files -z | tar --create --mode=u=rwX,go=rX --null --files-from - \
+		| tar --extract --directory build/sources
+	@umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+		$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel build/sources
 	@rm -rf build/sources && ls build/wheel
 
 # What the image is made from, and nothing else of this checkout. Docker is not started here.

@@ -8,10 +8,12 @@ README, "An application": its app.py, its records and its lines, on the embedded
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
@@ -36,6 +38,19 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     linked_install(place, wheel)
     yield place
     place.run("lakehouse kafka down")
+
+
+def test_two_builds_of_one_commit_have_the_same_bytes(tmp_path: Path) -> None:
+    """Whoever builds it, and where: each has its own folder, times and rights of files."""
+    digests = []
+    for folder, mask in (("one", 0o022), ("deeper/two", 0o077)):
+        clone = tmp_path / folder
+        subprocess.run(["git", "clone", "--quiet", str(PROJECT), str(clone)], check=True, umask=mask)
+        line = ["make", "--silent", "--assume-old", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]
+        subprocess.run(line, cwd=clone, check=True, umask=mask, capture_output=True)
+        (wheel,) = (clone / "build" / "wheel").glob("*.whl")
+        digests.append(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert digests[0] == digests[1]
 
 
 def test_without_the_set_up_a_command_says_what_to_run(elsewhere: Elsewhere) -> None:
