@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import signal
 import sys
@@ -21,14 +22,19 @@ from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
+from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings
 from lakehouse.signals import event_setter
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
-    from lakehouse.run.watch.event import JobEvent
 
+# From a signal on; then what is under way is cut off, so that a command has ended ten seconds after it.
+STOP_SECONDS = 8.0
+CUT_OFF = (
+    f"it took longer than {STOP_SECONDS:.0f} s to stop, so Java was ended. The next start does what was under way."
+)
 CAUGHT_UP = "caught-up"
 STOPPED = "stopped"
 
@@ -58,8 +64,13 @@ def run_until(
             with _terminated_like_interrupted():
                 lake.run(app, until="caught_up", parts=parts, listen=tell)
         else:
-            with _stopped_by_signals() as stop_event:
-                lake.run(app, parts=parts, stop=stop_event, listen=tell)
+            with _stopped_by_signals() as (stop_event, deadline):
+                try:
+                    lake.run(app, parts=parts, stop=stop_event, listen=tell)
+                except Exception:
+                    if not deadline.has_passed:
+                        raise
+                    tell(JobEvent("cut off", 0, 0, time.monotonic() - start_time, {"message": CUT_OFF}))
     return {
         "event": "done",
         "rows": rows,
@@ -109,29 +120,66 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
     }
 
 
+class _Deadline:
+    """Ends Java some seconds after a signal, unless the run has ended by then: all that waits for it goes on with an
+    error. Nothing is lost, as with any kill."""
+
+    def __init__(self) -> None:
+        self.has_passed = self._is_over = False
+
+    def start(self) -> None:
+        """Called by a handler of signals, which must take no locks: `threading.Timer` would."""
+        _thread.start_new_thread(self._wait, ())
+
+    def cancel(self) -> None:
+        self._is_over = True
+
+    def _wait(self) -> None:
+        time.sleep(STOP_SECONDS)
+        if not self._is_over:
+            from lakehouse.spark.jvm.session.launch import kill_java
+
+            self.has_passed = True
+            kill_java()
+
+
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def _stopped_by_signals() -> Iterator[tuple[threading.Event, _Deadline]]:
     """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C ends the process at once."""
-    stop_event = threading.Event()
+    stop_event, deadline = threading.Event(), _Deadline()
     set_stop = event_setter(stop_event)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         set_stop(number, frame)
+        deadline.start()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
-        yield stop_event
+        try:
+            yield stop_event, deadline
+        finally:
+            deadline.cancel()
 
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM and Ctrl-C unwind the stack, so that the process releases leases, and a broker of its own."""
+    deadline, signals = _Deadline(), list[int]()
 
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
+        signals.append(number)
+        deadline.start()
         sys.exit(128 + number)
 
     with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
-        yield
+        try:
+            yield
+        except Exception:
+            if not deadline.has_passed:
+                raise
+            sys.exit(128 + signals[0])
+        finally:
+            deadline.cancel()
 
 
 @contextmanager

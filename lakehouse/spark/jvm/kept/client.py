@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -28,6 +29,7 @@ from lakehouse.spark.jvm.kept.scratch import LOCAL_DIR, LOCAL_DIRS, Scratch, ope
 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger("lakehouse")
+_engines_in_use: list[KeptEngine] = []  # the one that this process has taken up, if any
 
 
 def connect_to_engine(
@@ -78,8 +80,18 @@ def connect_to_engine(
         engine.end()
         taken_engine.give_up()
         return None
+    _engines_in_use[:] = [engine]
     atexit.register(_leave, taken_engine, engine, os.getpid())
     return session
+
+
+def kill_engine_in_use() -> None:
+    """Kill the Java of the engine that this process uses; its keeper clears the rest."""
+    for engine in _engines_in_use:
+        with suppress(psutil.Error):
+            java_process = psutil.Process(engine.java_pid)
+            if java_process.ppid() == engine.keeper_pid:  # and not another process of that number
+                java_process.kill()
 
 
 def scratch_folders(settings: Mapping[str, str], environ: Mapping[str, str], scratch: Scratch) -> list[str]:

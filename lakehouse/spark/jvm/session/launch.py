@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available
 from lakehouse.spark.jvm.java import active_jvm
+from lakehouse.spark.jvm.kept.client import kill_engine_in_use
 from lakehouse.spark.jvm.kept.scratch import PREFIX, TEMPORARY, open_scratch
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
@@ -60,6 +61,14 @@ def start_jvm(settings: Mapping[str, str]) -> None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = arguments_before
+
+
+def kill_java() -> None:
+    """Kill the Java of this process, also a kept one; not that of spark-submit, which has started this process."""
+    kill_engine_in_use()
+    java_process = getattr(SparkContext._gateway, "proc", None)
+    if java_process is not None:
+        java_process.kill()
 
 
 @contextmanager
