@@ -46,9 +46,10 @@ wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
 	@rm -rf build/sources && ls build/wheel
 
 # What the image is made from, and nothing else of this checkout. Docker is not started here.
-image-context: wheel ## the folder build/image, for docker build: an image for Kubernetes
+image-context: wheel ## the folder build/image, for docker build: images for containers and Kubernetes
 	@rm -rf build/image && mkdir -p build/image
 	@cp infra/container/Dockerfile infra/container/build-layers.sh infra/container/entrypoint.sh build/wheel/*.whl build/image
+	@cp infra/container/Dockerfile.airflow infra/container/airflow.sh infra/container/healthcheck.sh build/image
 	@$(BIN)/python infra/container/runtime_lock.py > build/image/requirements.lock
 	@ls build/image
 

@@ -20,6 +20,7 @@ system)
     apt-get -qq install --yes --no-install-recommends openjdk-17-jre-headless tini >/dev/null
     rm -rf /var/lib/apt/lists/*
     useradd --system --uid 10001 --create-home --home-dir /home/lakehouse lakehouse
+    install -d -o lakehouse /srv/lake /srv/airflow # a volume that is mounted there first belongs to the user, too
     ;;
 packages)
     python3 -m venv "$VIRTUAL_ENV"

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Is the container's run alive? It answers where its metrics are; one without them is, as long as its process runs.
+set -eu
+
+[ -n "${LAKEHOUSE_METRICS_PORT:-}" ] || exit 0
+exec python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5).close()' \
+    "http://127.0.0.1:$LAKEHOUSE_METRICS_PORT/metrics"
