@@ -1,7 +1,8 @@
 """Flights that leave: how late they were by airport and hour, the planes in the air, and who flies them.
 
 lakehouse kafka up
-lakehouse kafka produce planes planes.jsonl && lakehouse kafka produce flights flights.jsonl
+lakehouse kafka produce planes planes.jsonl --partitions 1
+lakehouse kafka produce flights flights.jsonl --partitions 1
 lakehouse run --until caught-up
 lakehouse query "SELECT * FROM delays ORDER BY window_start, origin"
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +111,32 @@ def test_a_topic_of_one_s_own_from_an_empty_folder(shop, monkeypatch, capsys):
             path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
             subprocess.run(["sh", "-c", line], env={"PATH": path}, check=True, capture_output=True)
     main(["kafka", "down"])
+
+
+@pytest.mark.parametrize("name", ["alerts", "clickstream", "database"])
+def test_an_example_does_what_its_readme_shows(tmp_path, spark, monkeypatch, capfd, name):
+    example = PROJECT / "examples" / name
+    for file in example.iterdir():
+        if file.is_file():
+            shutil.copyfile(file, tmp_path / file.name)
+    monkeypatch.chdir(tmp_path)
+    page = (example / "README.md").read_text()
+    wanted = [block.strip() for block in re.findall(r"^    (lakehouse .*)$", page, re.MULTILINE)]
+    assert len(wanted) >= 6
+    alerts = ["cellar enter", "cellar leave", "cellar enter"] if name == "alerts" else []
+    try:
+        for line in wanted:
+            capfd.readouterr()
+            assert main(shlex.split(line)[1:]) == 0, line
+            captured = capfd.readouterr()
+            shown = page.split(f"    {line}\n")[1].split("\n\n")[0].split("    lakehouse ")[0]
+            rows = re.findall(r"^    (│ .*)$", shown, re.MULTILINE)
+            assert all(row in captured.out for row in rows), f"{line}\n{captured.out}"
+            if line == "lakehouse run --until caught-up":
+                assert re.findall(r"^cellar \w+$", captured.out, re.MULTILINE) == alerts
+                alerts = []  # no alert is sent twice
+    finally:
+        main(["kafka", "down"])
 
 
 def test_a_topic_in_avro_from_an_empty_folder(tmp_path, spark, monkeypatch, capsys):
