@@ -17,6 +17,7 @@ from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.settings.config import Settings, load
 from tests import seeds
+from tests.resumed import is_controller, resumed_plugin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +57,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="run one in N of the files with chosen tests, drawn by the run's seed",
     )
+    parser.addoption(
+        "--resume", metavar="FOLDER", help="leave out files that have passed on this tree: tests/resumed.py"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("lakehouse")
+    if not is_controller(config) and (plugin := resumed_plugin(config.option.resume)) is not None:
+        config.pluginmanager.register(plugin)
 
 
 def pytest_report_header() -> str:
