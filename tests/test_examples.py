@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parent.parent
 EXAMPLES = PROJECT / "examples"
 
 
-@pytest.mark.parametrize("name", ["alerts", "clickstream", "database", "flights", "house", "shop"])
+@pytest.mark.parametrize("name", ["alerts", "clickstream", "database", "flights", "house", "shop", "tutorial"])
 def test_an_example_passes_its_own_test(name):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
     process = subprocess.run(command, cwd=EXAMPLES / name, capture_output=True, text=True, check=False)

@@ -113,6 +113,37 @@ def test_a_topic_of_one_s_own_from_an_empty_folder(shop, monkeypatch, capsys):
     main(["kafka", "down"])
 
 
+def test_the_tutorial(tmp_path, spark, monkeypatch, capfd):
+    """Each block of code where the page puts it, each line in its turn, and what it shows."""
+    page = (PROJECT / "docs" / "tutorial.md").read_text().split("## 6.")[0]
+    for file in (PROJECT / "examples" / "tutorial").glob("*.jsonl"):
+        shutil.copyfile(file, tmp_path / file.name)
+    monkeypatch.chdir(tmp_path)
+    app = Path("app.py")
+    parts = re.findall(r"```python\n(.*?)```|^    (lakehouse .*(?:\n    │ .*)*)", page, re.DOTALL | re.MULTILINE)
+    assert len(parts) >= 25
+    try:
+        for code, command in parts:
+            if "def minutes" in code:
+                Path("fixes.py").write_text(code)
+            elif code.startswith("import lakehouse"):
+                app.write_text(code)
+            elif code.startswith("delays = ("):
+                app.write_text(re.sub(r"^delays = .*\n", code, app.read_text(), flags=re.MULTILINE))
+            elif code:  # in the place of the last line
+                app.write_text(f"{app.read_text().rpartition('app = ')[0]}{code}")
+            else:
+                line, *rows = command.splitlines()
+                capfd.readouterr()
+                assert main(shlex.split(line)[1:]) == 0, line
+                told = capfd.readouterr().out.replace("┃", "│")
+                assert all(row.strip() in told for row in rows), f"{line}\n{told}"
+            if "seats = manned" in code:
+                assert app.read_text() == (PROJECT / "examples" / "tutorial" / "app.py").read_text()
+    finally:
+        main(["kafka", "down"])
+
+
 @pytest.mark.parametrize("name", ["alerts", "clickstream", "database"])
 def test_an_example_does_what_its_readme_shows(tmp_path, spark, monkeypatch, capfd, name):
     example = PROJECT / "examples" / name
@@ -128,12 +159,12 @@ def test_an_example_does_what_its_readme_shows(tmp_path, spark, monkeypatch, cap
         for line in wanted:
             capfd.readouterr()
             assert main(shlex.split(line)[1:]) == 0, line
-            captured = capfd.readouterr()
+            told = capfd.readouterr().out.replace("┃", "│")
             shown = page.split(f"    {line}\n")[1].split("\n\n")[0].split("    lakehouse ")[0]
             rows = re.findall(r"^    (│ .*)$", shown, re.MULTILINE)
-            assert all(row in captured.out for row in rows), f"{line}\n{captured.out}"
+            assert all(row in told for row in rows), f"{line}\n{told}"
             if line == "lakehouse run --until caught-up":
-                assert re.findall(r"^cellar \w+$", captured.out, re.MULTILINE) == alerts
+                assert re.findall(r"^cellar \w+$", told, re.MULTILINE) == alerts
                 alerts = []  # no alert is sent twice
     finally:
         main(["kafka", "down"])

@@ -18,7 +18,7 @@ from tests import seeds
 from tests.fuzz.inputs import INPUTS, Input
 from tests.fuzz.texts import draw_bytes, draw_text
 
-TEXTS = 60
+TEXTS = 30
 SECONDS_MAX = 5.0
 
 
