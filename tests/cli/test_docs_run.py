@@ -120,7 +120,7 @@ def test_the_tutorial(tmp_path, spark, monkeypatch, capfd):
         shutil.copyfile(file, tmp_path / file.name)
     monkeypatch.chdir(tmp_path)
     app = Path("app.py")
-    parts = re.findall(r"```python\n(.*?)```|^    (lakehouse .*(?:\n    │ .*)*)", page, re.DOTALL | re.MULTILINE)
+    parts = re.findall(r"```python\n([^`]*)```|^    (lakehouse .*(?:\n    │ .*)*)", page, re.MULTILINE)
     assert len(parts) >= 25
     try:
         for code, command in parts:
