@@ -19,6 +19,7 @@ from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
 from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
+from lakehouse.run.start.application import load_app
 from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.clock import ClockState
@@ -247,3 +248,30 @@ def test_a_topic_with_a_field_for_each_record_shows_some(lake, lakehouse):
     fields = json.loads(lakehouse("status", "--json").out)["undeclared"]
     assert len(fields) == 20
     assert fields[0]["field"] == "often"
+
+
+def test_a_plan_tries_new_rules_on_the_newest_records(lake, lakehouse, folder):
+    for tick in range(4, 40):
+        lake.tick(tick, ("orders", "k", 0, tick, json.dumps({"amount": tick - 30, "item": "tea"})))
+    orders = lh.stream("orders", key="id string", schema="amount bigint, item string").expect("old", "amount < 999")
+    declare(lake, lh.app(orders.latest("newest_orders")))
+    (folder / "app.py").write_text(
+        "import lakehouse as lh\n"
+        "orders = lh.stream('orders', key='id string', schema='amount bigint, item string', headers='sent')\n"
+        "orders = orders.expect('old', 'amount < 999').expect('positive', 'amount > 0', otherwise='warn')\n"
+        "orders = orders.expect('named', \"item <> ''\").expect('hashed', 'xxhash64(item) <> 7')\n"
+        "orders = orders.expect('sent', 'size(sent) > 0')\n"
+        "app = lh.app(orders.latest('newest_orders'))\n"
+    )
+    rules = json.loads(lakehouse("plan", "--app", "app.py", "--json").out)["new_rules"]
+    # Only the newest 20 ticks count; a rule over headers, or that the model can't compute, is left to `test expect`.
+    assert [(rule["expectation"], rule["refused"], rule["of_records"], rule["first"]) for rule in rules] == [
+        ("positive", 11, 20, "orders/0/16"), ("named", 0, 20, ""),
+    ]  # fmt: skip
+    out = " ".join(lakehouse("plan", "--app", "app.py").out.split())
+    assert (
+        "rule positive is new (amount > 0). Of the newest 20 records 11 do not meet it, for example orders/0/16" in out
+    )
+    assert 'lakehouse test expect orders --rule "amount > 0"' in out
+    declare(lake, load_app(str(folder / "app.py")))
+    assert "new_rules" not in json.loads(lakehouse("plan", "--app", "app.py", "--json").out)

@@ -37,12 +37,16 @@ def plan(
 ) -> None:
     """Say what a run would do with each table: make it, continue it, or refuse it, and why. Nothing is run.
 
+    A new rule of a stream is tried on the newest records that the lake has of its topic.
+
     Exit code 1 when a run would be refused.
 
     Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
     from lakehouse.lake.clocks_ahead import tables_ahead
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.reader import read_bronze_coverage
+    from lakehouse.lake.record.tried_rules import try_new_rules
     from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import explain_reach
     from lakehouse.plan.expression.schema import state_topic
@@ -62,6 +66,7 @@ def plan(
     table_names = {table.name for table in application.tables}
     ahead = [table for table in tables_ahead(layout) if table.table in table_names]
     refusals = refusals_of(layout, application, planned_tables)
+    tried_rules = try_new_rules(layout, read_bronze_coverage(layout), application.sources)
     sink_plans = [
         {
             "topic": sink.topic,
@@ -96,6 +101,7 @@ def plan(
         further_plans |= {"snapshots": snapshot_plans} if snapshot_plans else {}
         further_plans |= {"upstream": [table.name for table in application.upstream]} if application.upstream else {}
         further_plans |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
+        further_plans |= {"new_rules": [asdict(rule) for rule in tried_rules]} if tried_rules else {}
         further_plans |= {"lineage": drawing.graph.as_json()} if lineage else {}
         further_plans |= {"warnings": list(application.warnings)} if application.warnings else {}
         show.as_json(
@@ -144,6 +150,7 @@ def plan(
         for message in (
             *continuations,
             *map(str, ahead),
+            *map(str, tried_rules),
             *problems,
             *refusals,
             *filter(None, reach_texts),

@@ -4,14 +4,15 @@ Several processes, and several applications, may read a stream of one name at on
 once, whichever process comes to it first: so they have to agree on which records are bad.
 
     control/streams/<stream>.json   {"declaration": ..., "leases": those of the tables, topics and functions behind it,
-                                    "topic": ..., "format": of its values, "fields": those that are declared}
+                                    "topic": ..., "format": of its values, "fields": those that are declared,
+                                    "expectations": the condition of each, by name}
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,15 @@ from lakehouse.plan.origin import Source
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFields:
-    """What a stream declares. format: of its values. fields: of keys and values, as the topic names them."""
+    """What a stream declares. format: of its values. fields: of keys and values, as the topic names them.
+
+    expectations: their conditions, by name.
+    """
 
     topic: str
     format: str
     fields: frozenset[str]
+    expectations: Mapping[str, str]
 
 
 def check_stream(layout: Layout, app: App, source: Source) -> None:
@@ -51,7 +56,12 @@ def read_declared_fields(layout: Layout, stream: str) -> DeclaredFields | None:
     written_note = note.read(layout.stream_declaration(stream))
     if written_note is None or "fields" not in written_note:
         return None
-    return DeclaredFields(written_note["topic"], written_note["format"], frozenset(written_note["fields"]))
+    return DeclaredFields(
+        written_note["topic"],
+        written_note["format"],
+        frozenset(written_note["fields"]),
+        written_note.get("expectations", {}),
+    )
 
 
 def _compare(layout: Layout, app: App, source: Source, written_note: dict[str, Any] | None) -> dict[str, Any]:
@@ -69,6 +79,7 @@ def _compare(layout: Layout, app: App, source: Source, written_note: dict[str, A
         "topic": source.topic,
         "format": source.value_format,
         "fields": sorted(fields),
+        "expectations": {item.name: str(item.condition) for item in source.expectations},
     }
 
 
