@@ -254,7 +254,7 @@ class Connector:
 
     def restart(self) -> None:
         """Begin again at the last position that was stored, some changes ago."""
-        self._position = max(self._position - self.random.randrange(40), 0)
+        self._position = max(self._position - self.random.randrange(1, 40), 0)
         self.catch_up()
 
     def _send(self, change: _Change, snapshot: str = "false") -> None:

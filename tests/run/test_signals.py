@@ -19,7 +19,7 @@ def signalled(stop):
 """
 WAYS = {
     "a handler of its own": "stop = threading.Event(); signal.signal(15, event_setter(stop)); signalled(stop)",
-    "a continuous job": "\nwith _stopped_by_signals() as stop: signalled(stop)",
+    "a continuous job": "\nwith _stopped_by_signals() as (stop, _): signalled(stop)",
 }
 
 

@@ -31,7 +31,7 @@ COLUMNS = 'topic, topic_id, "partition", "offset", "timestamp", key, value, tick
 
 
 @dataclass(frozen=True, slots=True)
-class TriedRule:
+class SampledRule:
     """A new expectation of a stream, and how many of its topic's newest records do not meet it.
 
     first, reason: the place and the reason of the first of them; empty for none.
@@ -54,7 +54,7 @@ class TriedRule:
         )
 
 
-def try_new_rules(layout: Layout, coverage: TickCoverage, sources: Iterable[Source]) -> list[TriedRule]:
+def try_new_rules(layout: Layout, coverage: TickCoverage, sources: Iterable[Source]) -> list[SampledRule]:
     """Return the expectations that the last run did not have, tried. One that needs Spark, or headers, is left out.
 
     coverage: bronze's. Raises StorageError.
@@ -80,7 +80,7 @@ def _reads_headers(source: Source, rule: Expectation) -> bool:
     return source.headers.lower() in {name.lower() for name in rule.condition.columns()}
 
 
-def _try_rule(source: Source, rule: Expectation, records: list[Record]) -> TriedRule | None:
+def _try_rule(source: Source, rule: Expectation, records: list[Record]) -> SampledRule | None:
     judging_source = replace(source, expectations=(replace(rule, otherwise="quarantine"),))
     try:
         result = model.run(App((), (), (judging_source,)), records, decode_record)
@@ -91,10 +91,10 @@ def _try_rule(source: Source, rule: Expectation, records: list[Record]) -> Tried
     ]
     condition = str(rule.condition)
     if not refused:
-        return TriedRule(source.name, rule.name, condition, 0, len(records))
+        return SampledRule(source.name, rule.name, condition, 0, len(records))
     first_record, reason = refused[0]
     place = f"{first_record.topic}/{first_record.partition}/{first_record.offset}"
-    return TriedRule(source.name, rule.name, condition, len(refused), len(records), place, reason)
+    return SampledRule(source.name, rule.name, condition, len(refused), len(records), place, reason)
 
 
 def _newest_records(layout: Layout, topic: str, last_tick: int) -> list[Record]:
