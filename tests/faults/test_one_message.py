@@ -52,6 +52,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def is_java(process: psutil.Process) -> bool:
+    try:
+        return "SparkSubmit" in str(process.cmdline())
+    except psutil.Error:  # it has ended since
+        return False
+
+
 def messages(text: str) -> list[str]:
     """The lines of stderr that are no progress."""
     return [line for line in text.splitlines() if line and not re.match(r"\S+Z info |WARNING: Using incubator", line)]
@@ -89,7 +96,7 @@ def test_a_killed_java(folder: Path) -> None:
                 assert job.poll() is None, (folder / "killed.err").read_text()
                 time.sleep(0.2)
             time.sleep(Random(seeds.draw()).uniform(0, 5))
-            (java,) = [p for p in psutil.Process(job.pid).children(recursive=True) if "SparkSubmit" in str(p.cmdline())]
+            (java,) = filter(is_java, psutil.Process(job.pid).children(recursive=True))
             java.send_signal(signal.SIGKILL)
             assert job.wait(120) == 1
         finally:
