@@ -36,7 +36,7 @@ PSQL_COMMANDS = {
     "\\d NAME": "DESCRIBE NAME;",
     "\\d+ NAME": "DESCRIBE NAME EXTENDED;",
 }
-SHELL_COMMANDS = ("exit", "quit", "\\q", "help", "\\?", "save")
+SHELL_COMMANDS = ("exit", "quit", "help", "save")
 
 
 def run_shell(session: SqlSession) -> None:

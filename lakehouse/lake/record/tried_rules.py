@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.formats.decode import decode_record
-from lakehouse.lake import reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.control.stream_declaration import read_declared_fields
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files
-from lakehouse.lake.sql import quote_literal
-from lakehouse.lake.store import is_table
+from lakehouse.lake.record.newest_rows import read_newest_rows
+from lakehouse.lake.record.quarantine import RecordPlace
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.expectation import Expectation
@@ -25,8 +23,6 @@ from lakehouse.plan.origin import Source
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.moment import to_milliseconds
 
-RECORDS_MAX = 500
-TICKS = 20
 COLUMNS = 'topic, topic_id, "partition", "offset", "timestamp", key, value, tick, order_time'
 
 
@@ -71,7 +67,7 @@ def try_new_rules(layout: Layout, coverage: TickCoverage, sources: Iterable[Sour
             for rule in source.expectations
             if declared.expectations.get(rule.name) != str(rule.condition) and not _reads_headers(source, rule)
         ]
-        records = _newest_records(layout, source.topic, coverage.last_tick([source.topic])) if new_rules else []
+        records = _newest_records(layout, coverage, source.topic) if new_rules else []
         tried_rules += [tried for rule in new_rules if records and (tried := _try_rule(source, rule, records))]
     return tried_rules
 
@@ -93,17 +89,14 @@ def _try_rule(source: Source, rule: Expectation, records: list[Record]) -> Sampl
     if not refused:
         return SampledRule(source.name, rule.name, condition, 0, len(records))
     first_record, reason = refused[0]
-    place = f"{first_record.topic}/{first_record.partition}/{first_record.offset}"
-    return SampledRule(source.name, rule.name, condition, len(refused), len(records), place, reason)
+    place = RecordPlace(first_record.topic, first_record.partition, first_record.offset)
+    return SampledRule(source.name, rule.name, condition, len(refused), len(records), str(place), reason)
 
 
-def _newest_records(layout: Layout, topic: str, last_tick: int) -> list[Record]:
-    """Return some of a topic's newest records, in the lake's order, without their headers."""
-    path = reader.find_table_path(layout, "bronze", topic)
-    if not is_table(path):
-        return []
-    condition = f"topic = {quote_literal(topic)} AND tick > {last_tick - TICKS}"
-    rows = files.read_rows_where(path, COLUMNS, condition, RECORDS_MAX).to_pylist()
+def _newest_records(layout: Layout, coverage: TickCoverage, topic: str) -> list[Record]:
+    """Return some of a topic's newest records, without their headers; the model puts them in order."""
     times = ("timestamp", "order_time")
-    records = [Record(**{**row, **{name: to_milliseconds(row[name]) for name in times}}) for row in rows]
-    return sorted(records, key=lambda record: (record.tick, record.order_time, record.partition, record.offset))
+    return [
+        Record(**{**row, **{name: to_milliseconds(row[name]) for name in times}})
+        for row in read_newest_rows(layout, coverage, topic, COLUMNS)
+    ]

@@ -11,17 +11,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from lakehouse.formats.codec.codec_choice import codec_of
-from lakehouse.lake import reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.control.stream_declaration import DeclaredFields, read_declared_fields
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files
-from lakehouse.lake.sql import quote_literal
-from lakehouse.lake.store import is_table
+from lakehouse.lake.record.newest_rows import read_newest_rows
 
-# Few enough that `status` stays quick, however long the topic is.
-RECORDS_MAX = 500
-TICKS = 20
 FIELDS_MAX = 20  # a topic may have a name for each record
 
 
@@ -44,7 +38,8 @@ def find_undeclared_fields(layout: Layout, coverage: TickCoverage, stream: str) 
     declared = read_declared_fields(layout, stream)
     if declared is None:
         return []
-    values = _newest_values(layout, declared.topic, coverage.last_tick([declared.topic]))
+    rows = read_newest_rows(layout, coverage, declared.topic, "value", "value IS NOT NULL")
+    values: list[bytes] = [row["value"] for row in rows]
     counts = _count_undeclared(declared, values)
     by_frequency = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [UndeclaredField(stream, declared.topic, field, n, len(values)) for field, n in by_frequency[:FIELDS_MAX]]
@@ -56,13 +51,3 @@ def _count_undeclared(declared: DeclaredFields, values: list[bytes]) -> Counter[
     declared_names = set(map(spell, declared.fields))
     names_by_value = (dict.fromkeys(codec.field_names(value)) for value in values)
     return Counter(name for names in names_by_value for name in names if spell(name) not in declared_names)
-
-
-def _newest_values(layout: Layout, topic: str, last_tick: int) -> list[bytes]:
-    """Return the values of some of a topic's newest records; those without one are left out."""
-    path = reader.find_table_path(layout, "bronze", topic)
-    if not is_table(path):
-        return []
-    condition = f"topic = {quote_literal(topic)} AND tick > {last_tick - TICKS} AND value IS NOT NULL"
-    values: list[bytes] = files.read_rows_where(path, "value", condition, RECORDS_MAX).column("value").to_pylist()
-    return values

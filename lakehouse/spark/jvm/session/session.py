@@ -33,6 +33,7 @@ from lakehouse.spark.jvm.capability import Capability, allow_internals, is_avail
 from lakehouse.spark.jvm.java import set_properties
 from lakehouse.spark.jvm.kept.choice import keep_seconds
 from lakehouse.spark.jvm.kept.client import connect_to_engine
+from lakehouse.spark.jvm.kept.scratch import JAVA_OPTIONS
 from lakehouse.spark.jvm.session.launch import (
     ARGUMENTS,
     NO_ARGUMENTS,
@@ -147,7 +148,7 @@ AVRO_LIMITS = {
 }
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours, as jars are; every other setting replaces ours
+# These, and JAVA_OPTIONS, are added to ours; every other setting replaces ours.
 JAR_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.executor.extraClassPath": os.pathsep, "spark.jars": ","}
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
 # processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
