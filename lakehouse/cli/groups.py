@@ -15,9 +15,9 @@ from typer.core import TyperGroup
 from lakehouse.cli.deploy import plan as deploy_plan
 from lakehouse.cli.deploy import promote, stage
 from lakehouse.cli.kafka import acls, broker, consume, produce, registry, topics
-from lakehouse.cli.look import interventions, late, quarantine, read
+from lakehouse.cli.look import erasures, interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
-from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
+from lakehouse.cli.repair import backfill, correct, erase, rehydrate, replay, restore, revert, upkeep
 from lakehouse.cli.schema import check as schema_check
 from lakehouse.cli.schema import pull, retry
 from lakehouse.cli.serve import airflow, spark
@@ -93,6 +93,7 @@ GROUPS = (
             "late": late.late,
             "quarantine": quarantine.quarantine,
             "interventions": interventions.interventions,
+            "erasures": erasures.erasures,
         },
     ),
     Group(
@@ -120,6 +121,7 @@ GROUPS = (
             "replay": replay.replay,
             "restore": restore.restore,
             "rehydrate": rehydrate.rehydrate,
+            "erase": erase.erase,
             "upkeep": upkeep.upkeep,
         },
     ),
@@ -160,7 +162,7 @@ GROUPS = (
         },
     ),
 )
-YOUNGER = ("replay", "acls", "consume", "topics", "groups", "expect")  # than the groups
+YOUNGER = ("replay", "acls", "consume", "topics", "groups", "expect", "erase", "erasures")  # than the groups
 YOUNGER_GROUPS = ("airflow", "deploy", "registry", "schema", "spark")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {

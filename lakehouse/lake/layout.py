@@ -32,6 +32,8 @@ class Layout:
     interventions/          interventions, and the records that they concern
     quarantine/<stream>     records that did not fit their schema
     schemas/<topic>.json    the schemas by which a topic's records were written, out of a registry
+    erasures/<id>.json      records that were erased on request: what was done, and its proofs
+    erasures/records        their places, and salted hashes of their bytes
     anchors/<table>         copies of a table's state at chosen ticks, kept longer than Delta keeps versions
     beside/<name>/          tables built beside the live ones, from the same bronze: silver, state, late, ...
     control/                checkpoints, leases, streams' declarations, requests, times of upkeep, publishing progress
@@ -89,6 +91,14 @@ class Layout:
     def quarantine(self, stream: str) -> str:
         return f"{self.tables}/quarantine/{stream}"
 
+    @property
+    def erasures(self) -> str:
+        return f"{self.root}/erasures"
+
+    @property
+    def erased_records(self) -> str:
+        return f"{self.erasures}/records"
+
     def schemas(self, topic: str) -> str:
         return f"{self.root}/schemas/{topic}.json"
 
@@ -136,8 +146,12 @@ class Layout:
     def drills(self) -> str:
         return f"{self.root}/control/drills"
 
+    @property
+    def published_notes(self) -> str:
+        return f"{self.root}/control/published"
+
     def published(self, topic: str) -> str:
-        return f"{self.root}/control/published/{topic}.json"
+        return f"{self.published_notes}/{topic}.json"
 
     def function_progress(self, function: str) -> str:
         return f"{self.root}/control/told/{function}.json"
@@ -171,6 +185,10 @@ class CopyLayout(Layout):
     @property
     def intervention_records(self) -> str:
         return self.live.intervention_records
+
+    @property
+    def erasures(self) -> str:
+        return self.live.erasures
 
     def schemas(self, topic: str) -> str:
         return self.live.schemas(topic)

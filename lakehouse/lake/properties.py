@@ -17,3 +17,4 @@ BEGAN = "lakehouse.began"
 # The operations of commits that change no row.
 NEW_DECLARATION = "new declaration"
 RETENTION = "retention"
+ERASURE = "erasure"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
+from lakehouse.durable import write_durably
 from lakehouse.errors import StorageError
 
 if TYPE_CHECKING:
@@ -190,13 +191,42 @@ def delete_object(path: str) -> None:
 
 
 def files_below(path: str) -> list[str]:
-    """Return the paths of the files in a folder of a store, and in its folders; none if there is no such folder."""
+    """Return the paths of the files in a folder, and in its folders; none if there is no such folder."""
+    if not is_remote(path):
+        return sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
     from pyarrow.fs import FileSelector
 
     with file_system_of(path) as (file_system, inner_path):
         root = inner_path(path)
         infos = file_system.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
     return [path + info.path.removeprefix(root) for info in infos if info.type.name == "File"]
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a file. Raises FileNotFoundError if there is none, StorageError, OSError."""
+    if not is_remote(path):
+        return Path(path).read_bytes()
+    with file_system_of(path) as (file_system, inner_path):
+        content: bytes = file_system.open_input_stream(inner_path(path)).readall()
+    return content
+
+
+def write_file(path: str, content: bytes) -> None:
+    """Write a file whole, in place of the one before. Raises StorageError, OSError."""
+    if not is_remote(path):
+        write_durably(Path(path), content.decode())
+        return
+    with file_system_of(path) as (file_system, inner_path), file_system.open_output_stream(inner_path(path)) as stream:
+        stream.write(content)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there. Raises StorageError, OSError."""
+    if not is_remote(path):
+        Path(path).unlink(missing_ok=True)
+        return
+    with file_system_of(path) as (file_system, inner_path), suppress(FileNotFoundError):
+        file_system.delete_file(inner_path(path))
 
 
 def copy_file(path: str, target: Path) -> None:

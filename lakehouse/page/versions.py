@@ -62,13 +62,16 @@ def versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> d
 
 
 def newest_intervention(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the newest intervention that a commit took in, of those of `logged`: {kind, by, reason}; None without."""
+    """Return the newest intervention that a commit took in, of those of `logged`: {kind, by, reason}; None without.
+
+    kind: that of the intervention; "erasure" for the swap of one.
+    """
     first_tick, last_tick = commit["from_tick"], commit["tick"]
     if first_tick is None or last_tick is None:
         return None
     intervention = next((decision for decision in decisions if first_tick < decision["at"] <= last_tick), None)
     return intervention and {
-        "kind": intervention["kind"],
+        "kind": "erasure" if intervention["details"].get("erasure") else intervention["kind"],
         "by": cut_text(intervention["decided_by"]),
         "reason": cut_text(intervention["reason"] or ""),
     }

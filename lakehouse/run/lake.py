@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.deploy.deployments import Deployments
+from lakehouse.run.erase.erasures import Erasures
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CAUGHT_UP = ("caught_up", "caught-up")
 
 
-class Lake(Deployments):
+class Lake(Erasures):
     """A lake, by its settings: a file, lakehouse.toml of the current folder, or defaults with another path.
 
     Raises ConfigError for settings that can't be used.
@@ -107,9 +108,12 @@ class Lake(Deployments):
         )
         if moment is None:
             self._check(table)
+        from lakehouse.lake.erasure.erased_past import erased_since
         from lakehouse.spark.history import reading
 
         table_rows = reading.read_rows(self._lake.open(table), moment)
+        if sentence := erased_since(self._layout, moment, table.name):
+            warnings.warn(sentence, stacklevel=2)
         return (
             table_rows
             if hidden
@@ -131,10 +135,14 @@ class Lake(Deployments):
         `read`. app: with it, Spark folds tables at moments between their versions, and finds positions of databases.
         Raises ConfigError for SQL that can't be answered, NotFound for a table, or a moment, that is not available.
         """
+        from lakehouse.lake.erasure.erased_past import erased_since
         from lakehouse.lake.moment.answer import answer_query
 
         moment = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick, find_source=self._find_source(app))
-        return answer_query(self._layout, sql, moment, None if app is None else self._fold(app.table))
+        answer = answer_query(self._layout, sql, moment, None if app is None else self.fold_rows(app.table))
+        if sentence := erased_since(self._layout, moment):
+            warnings.warn(sentence, stacklevel=2)
+        return answer
 
     def diff(
         self, table: Table, before: At | str, after: At | str = "now", *, key: str | None = None, limit: int = 100
@@ -151,13 +159,15 @@ class Lake(Deployments):
         find_source = self._find_source(table)
         sides = (moment if isinstance(moment, At) else parsed(moment, find_source) for moment in (before, after))
         rows_before, rows_after = (
-            snapshot(self._layout, table.name, moment, self._fold(lambda name: table)) for moment in sides
+            snapshot(self._layout, table.name, moment, self.fold_rows(lambda name: table)) for moment in sides
         )
         return difference(rows_before, rows_after, key=key, limit=limit)
 
-    def _fold(self, find_table: Callable[[str], Table]) -> FoldRows:
+    def fold_rows(self, find_table: Callable[[str], Table]) -> FoldRows:
         """Return the function by which Spark folds a table at a moment between its versions."""
-        return lambda name, moment: self.read(find_table(name), at=moment, hidden=True).toArrow()
+        from lakehouse.spark.history import reading
+
+        return lambda name, moment: reading.read_rows(self._lake.open(find_table(name)), moment).toArrow()
 
     def source_moment(self, position: str, *tables: Table) -> AtOffsets:
         """Return the offsets at which tables are as their database was at a position of its log.

@@ -67,6 +67,8 @@ def _shorten_details(details: dict[str, Any]) -> dict[str, Any]:
 def describe_details(kind: str, details: dict[str, Any]) -> str:
     """Return the details of an intervention in words: the moment of a revert, the range of a backfill."""
     if kind == "swap":
+        if details.get("erasure"):
+            return "all rows, without erased records"
         return "all rows, under another declaration" if details.get("changed") else "all rows"
     if kind == "fixed":
         return f"records of stream {details.get('stream')}"

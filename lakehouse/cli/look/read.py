@@ -82,6 +82,7 @@ def query(
         _watch_answers(layout, sql, row_limit, limit)
         return
     column_names, rows = _ask_lake(layout, sql, row_limit, past_moment, fold_of(settings, app))
+    say_erased_since(layout, past_moment)
     if json:
         for row in rows:
             show.as_json(dict(zip(column_names, row, strict=True)))
@@ -89,6 +90,14 @@ def query(
         show.as_csv(column_names, rows)
     else:
         _print_answer(column_names, rows, limit)
+
+
+def say_erased_since(layout: Layout, past_moment: At | None, table: str | None = None) -> None:
+    """Say on stderr which records that a past moment had were erased since."""
+    from lakehouse.lake.erasure.erased_past import erased_since
+
+    if sentence := erased_since(layout, past_moment, table):
+        show.say(sentence, stderr=True)
 
 
 def _ask_lake(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, print_first_rows
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, print_first_rows, say_erased_since
 from lakehouse.cli.past.diff import KeyedArgument, keyed_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
@@ -50,6 +50,7 @@ def blame(
     layout = Layout(settings.lake.path)
     table_name = keyed_table_name(table, layout)
     past_snapshot = snapshot(layout, table_name, past_moment, fold_of(settings, app))
+    say_erased_since(layout, past_moment, table_name)
     blamed_rows = blaming.blame(past_snapshot, key, limit=limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for row in blamed_rows:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layer_and_name, layout_of, print_first_rows
+from lakehouse.cli.look.read import (
+    ROWS_SHOWN,
+    LimitOption,
+    layer_and_name,
+    layout_of,
+    print_first_rows,
+    say_erased_since,
+)
 from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import FoldOption, fold_of, position_finder
@@ -87,6 +94,8 @@ def diff(
     layout, fold_rows = Layout(settings.lake.path), fold_of(settings, app)
     name = keyed_table_name(table, layout)
     old_snapshot, new_snapshot = (snapshot(layout, name, moment, fold_rows) for moment in moments)
+    for moment in moments:
+        say_erased_since(layout, moment, name)
     row_difference = difference(old_snapshot, new_snapshot, key=key, limit=_row_limit(limit, json=json))
     if json:
         json_sides = [

@@ -100,6 +100,6 @@ def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
         from lakehouse.run.start.application import load_app
 
         with phase("folding", f"folding {name} at {moment}"):
-            return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
+            return Lake(settings=settings).fold_rows(load_app(app).table)(name, moment)
 
     return fold_at_moment

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.erasure.erased_past import erased_since
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.files import LakeFiles
@@ -68,7 +69,8 @@ def snapshot(layout: Layout, name: str, moment: At | None, fold: FoldRows | None
     hint = "With --app, which names the application, Spark folds it from bronze."
     if history.layer != "silver":
         hint = f"Between versions only {history.name} itself can be read, with --app, which names the application."
-    raise NotFound(f"{reason or history.explain_missing(moment)} {hint}")
+    erased = erased_since(layout, moment, history.name)
+    raise NotFound(" ".join(filter(None, (reason or history.explain_missing(moment), hint, erased))))
 
 
 def rows_at(layout: Layout, layer: str, name: str, past_moment: At, fold: FoldRows | None = None) -> Rows:

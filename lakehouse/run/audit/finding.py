@@ -65,7 +65,7 @@ TEXTS = {
 # The explanations of an offset without a row in bronze (`Missing`), as a table names them.
 MISSING = {
     "noted": "in gaps", "expired": "expired", "aborted": "aborted", "own": "Kafka's own", "lost": "lost by bronze",
-    "unknown": "unknown",
+    "unknown": "unknown", "erased": "erased",
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class Missing:
     """Offsets of a partition that have no row in bronze, by their explanation.
 
     noted: in bronze/gaps. expired, aborted, own (a transaction's marker, or compacted), lost: as Kafka says, see
-    `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they may be its own.
+    `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they may be its own. erased: on request.
     """
 
     noted: int = 0
@@ -95,6 +95,7 @@ class Missing:
     own: int = 0
     lost: int = 0
     unknown: int = 0
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True)

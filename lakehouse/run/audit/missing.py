@@ -13,6 +13,7 @@ from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
 from lakehouse.spark.audit.fates import FateCounts
 from lakehouse.spark.audit.marks import Scope
+from lakehouse.spark.bronze.erased import read_erased_ranges
 
 PATIENCE_SECONDS = 5.0
 LOST = (
@@ -40,7 +41,7 @@ class Explanation:
 
 
 def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAccess) -> Explanation:
-    """Explain the offsets, up to the next one, that bronze lacks: by bronze/gaps, then by asking Kafka."""
+    """Explain the offsets, up to the next one, that bronze lacks: by erasures, by bronze/gaps, then by asking Kafka."""
     explanation = Explanation()
     bronze_counts = {item.part: item.offsets for item in fate_counts}
     lacking_extents = {
@@ -58,6 +59,7 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
     )
     numbers_by_place = {item.place: part_number for part_number, item in lacking_extents.items()}
     noted_gaps = offsets.read_noted_ranges(scope.opened.lake)
+    erased_ranges = read_erased_ranges(scope.opened.lake, scope.table.stream.topics)
     with ExitStack() as stack:
         hole_explainer = _HoleExplainer(kafka, stack)
         holes_by_extent = offsets.find_holes(
@@ -65,15 +67,18 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
         )  # fmt: skip
         for item, holes in holes_by_extent:
             part_number = numbers_by_place[item.place]
-            open_ranges = _CountedRanges(offsets.subtract_ranges(holes, noted_gaps.get(item.place, [])))
+            unerased_ranges = _CountedRanges(offsets.subtract_ranges(holes, erased_ranges.get(item.place, [])))
+            open_ranges = _CountedRanges(offsets.subtract_ranges(unerased_ranges, noted_gaps.get(item.place, [])))
             hole_counts, reason = hole_explainer.explain_holes(item, open_ranges)
+            erased = item.next - bronze_counts.get(part_number, 0) - unerased_ranges.total
             missing = Missing(
-                item.next - bronze_counts.get(part_number, 0) - open_ranges.total,
+                unerased_ranges.total - open_ranges.total,
                 hole_counts.expired,
                 hole_counts.aborted,
                 hole_counts.own,
                 hole_counts.there,
                 open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.there,
+                erased,
             )
             explanation.by_number[part_number] = missing
             place = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"

@@ -23,6 +23,7 @@ from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.spark.bronze.erased import with_erased
 from lakehouse.spark.bronze.recent_ticks import read_recent
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
@@ -118,7 +119,8 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
         topic_state = coverage.topics[topic]
         return {topic_state.id: {str(partition): offset for partition, offset in topic_state.next.items()}}
     own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
-    topic_rows = read_topic_records(lake, [topic], own).where(F.col("tick") <= tick)
+    topic_rows = with_erased(lake, read_topic_records(lake, [topic], own))
+    topic_rows = topic_rows.where((F.col("topic") == topic) & (F.col("tick") <= tick))
     next_by_topic_id: dict[str, dict[str, int]] = {}
     for topic_id, partition, offset in map(
         tuple, topic_rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()
@@ -152,7 +154,7 @@ def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; they don't show offsets without a record at a tick's end."""
     tick = lake.progress(lake.bronze).tick
-    rows = read_all_records(lake, own).where(F.col("tick") <= tick)
+    rows = with_erased(lake, read_all_records(lake, own)).where(F.col("tick") <= tick)
     partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )

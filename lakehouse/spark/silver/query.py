@@ -6,6 +6,7 @@ Spark's frame and batch id serve only as a clock. A batch applies the ticks afte
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import time
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from itertools import groupby
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import NotFound
 from lakehouse.file_faults import written_folders
+from lakehouse.lake import store
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
 from lakehouse.phases import phase
@@ -135,9 +138,11 @@ class Silver:
         )
         # From the last commit on: so the first batch comes at once, and brings all tables up to date.
         start_version = self._last_data_version()
+        if start_version is None:
+            self.catch_up()
         reader = (
             self._spark.readStream.format("delta")
-            .option("startingVersion", str(start_version))
+            .option("startingVersion", "latest" if start_version is None else str(start_version))
             .option("skipChangeCommits", "true")
         )
         stream = reader.load(self._layout.records)
@@ -147,13 +152,19 @@ class Silver:
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
         ).start()
 
-    def _last_data_version(self) -> int:
-        """Return the version of bronze's last commit with records."""
-        log = commit_log_of(self._spark, self._layout.records)
+    def _last_data_version(self) -> int | None:
+        """Return the version of bronze's last commit with records; None if files that it added are gone.
+
+        They are once they were compacted, or lost a record, and older versions were removed.
+        """
+        path = self._layout.records
+        log = commit_log_of(self._spark, path)
         for commit in log.walk_back():
             content = commit.metadata.content if commit.metadata else None
             if isinstance(content, BronzeTick) and content.operation is None:
-                return commit.version
+                actions = map(json.loads, log.lines(commit.version) or ())
+                added_files = [f"{path}/{unquote(action['add']['path'])}" for action in actions if "add" in action]
+                return commit.version if store.all_exist(added_files) else None
         return 0
 
     def stop(self, query: StreamingQuery) -> None:

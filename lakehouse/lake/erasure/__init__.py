@@ -1,0 +1,1 @@
+"""Erasures of records on request: what the lake remembers of them, and logs without the values of rows."""

@@ -1,0 +1,27 @@
+"""Says of reads of the past which records were erased since: rows and totals of earlier moments lack them."""
+
+from __future__ import annotations
+
+from lakehouse.lake.erasure.erasure_log import read_erasures
+from lakehouse.lake.layout import Layout
+from lakehouse.semantics.time.moment import At, AtTick
+
+
+def erased_since(layout: Layout, moment: At | None, table: str | None = None) -> str | None:
+    """Return a sentence about the erasures that a read at a moment can't see past; None if there are none.
+
+    Of a moment that is not a tick, every erasure is told. table: of this table only, or of its state.
+    """
+    if moment is None:
+        return None
+    texts = [
+        f"at tick {erasure.tick:,} ({erasure.begun_at[:10]}{', ' + erasure.reason if erasure.reason else ''}) of "
+        f"{', '.join(erasure.tables)}"
+        for erasure in read_erasures(layout)
+        if erasure.tick is not None
+        and (table is None or table.removeprefix("state.") in erasure.tables)
+        and not (isinstance(moment, AtTick) and moment.tick >= erasure.tick)
+    ]
+    if not texts:
+        return None
+    return f"Records were erased {'; '.join(texts)}: rows and totals of earlier moments lack them."

@@ -1,0 +1,141 @@
+"""Erasures: records that somebody asked to be erased, as the lake remembers them, without anything that names them.
+
+A note for each erasure, below erasures/, says what was done, how far it has come, and each search for what is left.
+Beside the notes, the table erasures/records has the place of each erased record, and a salted hash of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from lakehouse.errors import ConfigError
+from lakehouse.lake import store
+from lakehouse.lake.control import note
+from lakehouse.lake.layout import Layout
+
+# In this order. "chosen": the places are kept. "deleted": bronze lacks the records. "swapped": the tables lack them.
+# "published": so do the topics that are published. "purged": no file has them.
+Progress = Literal["begun", "chosen", "deleted", "swapped", "published", "purged"]
+STEPS: tuple[Progress, ...] = ("begun", "chosen", "deleted", "swapped", "published", "purged")
+SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureSubject:
+    """The records to erase: those with a key of a stream, those that name such a key, and single ones.
+
+    keys: the text of a key, by the name of its stream. named_by: "stream.column", columns that hold such a key. places:
+    further records, {topic: {partition: (first, last)}}.
+    """
+
+    keys: Mapping[str, str]
+    named_by: tuple[str, ...] = ()
+    places: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+
+    def hash(self, salt: str) -> str:
+        """Return a hash by which the same subject is recognized."""
+        asked = json.dumps([salt, self.keys, sorted(self.named_by), self.places], sort_keys=True)
+        return hashlib.sha256(asked.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search through every file of the lake. occurrences: how many files hold what was searched."""
+
+    searched_at: str
+    files: int
+    bytes: int
+    occurrences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """An erasure, as its note has it. Times are ISO 8601, in UTC.
+
+    subject: a hash of what was asked, by the salt. records: the number of erased records by topic. tables: those that
+    were built again. columns: the names of the columns that held the key. tick: that at which the tables lack the
+    records.
+    """
+
+    id: str
+    salt: str
+    subject: str
+    reason: str
+    decided_by: str
+    begun_at: str
+    progress: Progress = "begun"
+    records: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    tick: int | None = None
+    finished_at: str | None = None
+    searches: tuple[Search, ...] = ()
+
+    @classmethod
+    def begin(cls, subject: ErasureSubject, reason: str, decided_by: str) -> Self:
+        """Return a new erasure of a subject."""
+        salt = secrets.token_hex(16)
+        return cls(uuid.uuid4().hex, salt, subject.hash(salt), reason, decided_by, now_text())
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finished_at is not None
+
+    def has(self, progress: Progress) -> bool:
+        """Say whether it has come this far."""
+        return STEPS.index(self.progress) >= STEPS.index(progress)
+
+    def is_of(self, subject: ErasureSubject) -> bool:
+        """Say whether it is the erasure of a subject."""
+        return subject.hash(self.salt) == self.subject
+
+    def facts(self) -> dict[str, Any]:
+        """Return its fields for people and programs, without what recognizes its subject."""
+        return {name: value for name, value in asdict(self).items() if name not in ("salt", "subject", "columns")}
+
+    def with_search(self, search: Search) -> Self:
+        """Return it with a further search."""
+        return replace(self, searches=(*self.searches, search))
+
+
+def now_text() -> str:
+    """Return the time now, as ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def write_erasure(layout: Layout, erasure: Erasure) -> None:
+    """Write the note of an erasure. Raises ConfigError in a store that keeps none, StorageError, OSError."""
+    if not note.are_kept(layout.erasures):
+        raise ConfigError(
+            f"{layout.root}: found a store in which lakehouse keeps no notes; expected a folder or S3. An erasure that "
+            "is interrupted could not go on."
+        )
+    note.write(f"{layout.erasures}/{erasure.id}{SUFFIX}", asdict(erasure))
+
+
+def read_erasures(layout: Layout) -> list[Erasure]:
+    """Return the erasures of a lake, the oldest first."""
+    if not note.are_kept(layout.erasures):
+        return []
+    contents = [note.read(f"{layout.erasures}/{name}") for name in store.file_names(layout.erasures)
+                if name.endswith(SUFFIX)]  # fmt: skip
+    return sorted(map(_parse, filter(None, contents)), key=lambda erasure: erasure.begun_at)
+
+
+def _parse(content: Mapping[str, Any]) -> Erasure:
+    lists = {name: tuple(content[name]) for name in ("tables", "columns", "stages")}
+    return Erasure(**{**content, **lists, "searches": tuple(Search(**item) for item in content["searches"])})
+
+
+def find_erasure(erasures: Iterable[Erasure], subject: ErasureSubject, *, finished: bool) -> Erasure | None:
+    """Return the newest erasure of a subject, of those that are finished, or of those that are not."""
+    matching = [item for item in erasures if item.is_finished == finished and item.is_of(subject)]
+    return matching[-1] if matching else None

@@ -1,0 +1,157 @@
+"""Searches every file of a lake for values: raw, and inside of the pages of Parquet files.
+
+A value is found where it stands by itself: not as a part of a longer word or number. A number of digits alone would be
+found by chance in counts and offsets, so it is searched where it can mean the key: as a whole text, in quotes, and in
+columns and JSON fields of the names that are given. In the raw bytes of a Parquet file a text of less than five bytes
+would be found by chance, too: there such a text is searched in the values and in the statistics.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse.lake import store
+
+BATCH_ROWS = 10_000
+PARQUET_MAGIC = b"PAR1"
+RAW_BYTES_MIN = 5
+DIGITS = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A file that holds one of the values, and where in it: a column of a Parquet file, or its raw bytes."""
+
+    path: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The files that were searched, and what was found."""
+
+    files: int
+    bytes: int
+    occurrences: tuple[Occurrence, ...]
+
+
+class ValuePattern:
+    """Tells whether bytes, or a number in a column, hold one of some values. columns: names that hold such a value."""
+
+    def __init__(self, values: Iterable[str], columns: Collection[str]) -> None:
+        value_list = sorted({value for value in values if value})
+        self.columns = {name.lower() for name in columns}
+        self.whole = {value.encode() for value in value_list}
+        self.numbers = {int(value) for value in value_list if DIGITS.fullmatch(value)}
+        self._bytes = re.compile(b"|".join(map(self._alternative, value_list)))
+        long_values = [value for value in value_list if len(value.encode()) >= RAW_BYTES_MIN]
+        self._long_bytes = re.compile(b"|".join(map(self._alternative, long_values))) if long_values else None
+
+    def _alternative(self, value: str) -> bytes:
+        text = re.escape(value.encode())
+        if not DIGITS.fullmatch(value):
+            return rb"(?<![0-9A-Za-z_])" + text + rb"(?![0-9A-Za-z_])"
+        quoted = rb"\\*\"" + text + rb"\\*\""
+        names = b"|".join(re.escape(name.encode()) for name in sorted(self.columns))
+        in_field = rb"\\*\"(?i:" + names + rb")\\*\"\s*:\s*" + text + rb"(?![0-9.])"
+        return quoted + (rb"|" + in_field if names else b"")
+
+    def in_bytes(self, data: bytes) -> bool:
+        """Say whether bytes hold one of the values."""
+        return data in self.whole or self._bytes.search(data) is not None
+
+    def in_raw_bytes(self, data: bytes) -> bool:
+        """Say whether compressed bytes hold one of the values that are not there by chance."""
+        return self._long_bytes is not None and self._long_bytes.search(data) is not None
+
+
+def search_files(
+    root: str, pattern: ValuePattern, listen: Callable[[int, int], None] = lambda done_count, total: None
+) -> SearchResult:
+    """Search all files below a folder. listen: called with the number of files done, and of all files.
+
+    Raises StorageError, OSError if a file can't be read. A file that is removed meanwhile is left out.
+    """
+    paths, byte_count, occurrences = store.files_below(root), 0, list[Occurrence]()
+    for done_count, path in enumerate(paths):
+        listen(done_count, len(paths))
+        try:
+            data = store.read_file(path)
+        except FileNotFoundError:
+            continue
+        byte_count += len(data)
+        name = path.removeprefix(root).lstrip("/")
+        occurrences += [Occurrence(name, place) for place in _places_in_file(name, data, pattern)]
+    listen(len(paths), len(paths))
+    return SearchResult(len(paths), byte_count, tuple(occurrences))
+
+
+def _places_in_file(name: str, data: bytes, pattern: ValuePattern) -> Iterator[str]:
+    if pattern.in_bytes(name.encode()):
+        yield "its name"
+    if data.startswith(PARQUET_MAGIC) and data.endswith(PARQUET_MAGIC):
+        yield from _columns_with_values(data, pattern)
+        if pattern.in_raw_bytes(data):
+            yield "its bytes"
+    elif pattern.in_bytes(data):
+        yield "its bytes"
+
+
+def _columns_with_values(data: bytes, pattern: ValuePattern) -> Iterator[str]:
+    """Yield the columns of a Parquet file that hold one of the values."""
+    file = pq.ParquetFile(io.BytesIO(data))
+    found_columns = dict.fromkeys(_statistics_with_values(file.metadata, pattern))
+    for batch in file.iter_batches(batch_size=BATCH_ROWS):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            for leaf_name, leaf in _leaves(name, column):
+                if leaf_name not in found_columns and _has_value(leaf_name, leaf, pattern):
+                    found_columns[leaf_name] = None
+    for column_name in found_columns:
+        yield f"column {column_name}"
+
+
+def _statistics_with_values(metadata: Any, pattern: ValuePattern) -> Iterator[str]:
+    """Yield the columns whose smallest or largest value is one of the values."""
+    for group_number in range(metadata.num_row_groups):
+        for column_number in range(metadata.num_columns):
+            column = metadata.row_group(group_number).column(column_number)
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max:
+                continue
+            bounds = (bound.encode() if isinstance(bound, str) else bound for bound in (statistics.min, statistics.max))
+            if any(isinstance(bound, bytes) and pattern.in_bytes(bound) for bound in bounds):
+                yield column.path_in_schema
+
+
+def _leaves(name: str, column: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of plain values in a column, with their paths."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            yield from _leaves(f"{name}.{kind.field(number).name}", column.field(number))
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{name}.key", column.keys)
+        yield from _leaves(f"{name}.value", column.items)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(name, column.values)
+    else:
+        yield name, column
+
+
+def _has_value(leaf_name: str, leaf: Any, pattern: ValuePattern) -> bool:
+    kind = leaf.type
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        is_named = leaf_name.rpartition(".")[2].lower() in pattern.columns
+        return is_named and any(value in pattern.numbers for value in leaf.to_pylist() if value is not None)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return any(pattern.in_bytes(value) for value in leaf.to_pylist() if value is not None)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return any(pattern.in_bytes(value.encode()) for value in leaf.to_pylist() if value is not None)
+    return False

@@ -1,0 +1,320 @@
+"""Erases the records of a person's key everywhere in a lake, step by step; after a kill, the same request goes on.
+
+The places of the records are kept, then bronze, quarantines and interventions lose their rows. All tables that read
+their topics are built beside the live ones, from what is left, and swapped in at one tick; what differs is published.
+Then the files of all older versions go, and the values of rows in the tables' logs. A search through every byte of the
+lake ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from lakehouse.errors import ConfigError, NotFound, PlanError
+from lakehouse.lake import store
+from lakehouse.lake.control.writer_leases import ingest_lease, table_lease
+from lakehouse.lake.erasure import erasure_log
+from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
+from lakehouse.lake.erasure.scrubbed_log import scrub_log
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import table_places
+from lakehouse.phases import phase
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import declaration_digest, declaration_of
+from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
+from lakehouse.run.erase.byte_search import Occurrence
+from lakehouse.run.erase.search import search_erased
+from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, refuse_restored
+from lakehouse.run.repair.carry_out import carry_out
+from lakehouse.run.repair.intervene import Why, bring_table
+from lakehouse.run.repair.stages import Intervene, RemoveBuild, RepairPlan, RequireStopped, Stage, basis_of, tables_text
+from lakehouse.run.start.leases import repair_leases
+from lakehouse.semantics.difference import Difference
+from lakehouse.spark.bronze import erased, interventions
+from lakehouse.spark.bronze.interventions import deciding_person
+from lakehouse.spark.history import present_logic
+from lakehouse.spark.history.erasable_records import check_subject, erasable_records, split_path
+from lakehouse.spark.jvm import folders
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.table import files
+
+NOTHING = "erase: bronze has no such record; there is nothing to erase."
+VACUUM_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class ErasurePlan:
+    """What an erasure would do. records: how many, by topic. tables: those that would be built again.
+
+    published: the topics that would get tombstones. streams: topics with records of streams, which stay as they are.
+    """
+
+    records: Mapping[str, int]
+    tables: tuple[str, ...]
+    published: tuple[str, ...]
+    streams: tuple[str, ...]
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure did. differing: how each table differs from before. occurrences: where values are still found."""
+
+    erasure: Erasure
+    differing: Mapping[str, Difference] = field(default_factory=dict)
+    occurrences: tuple[Occurrence, ...] = ()
+
+
+def plan_erasure(lake: OpenLake, app: App, subject: ErasureSubject) -> ErasurePlan:
+    """Say what an erasure would do; nothing is changed. Raises PlanError, ConfigError, NotFound without a record."""
+    check_subject(app, subject)
+    counts = {
+        row["topic"]: row["count"]
+        for row in erasable_records(lake, app, subject).groupBy("topic").count().orderBy("topic").collect()
+    }
+    if not counts:
+        raise NotFound(NOTHING)
+    tables = touched_tables(lake, app, counts)
+    return _plan_of(app, counts, tables)
+
+
+def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table]) -> ErasurePlan:
+    names = tuple(table.name for table in tables)
+    published = tuple(sink.topic for sink in app.sinks if sink.of in tables)
+    streams = tuple(
+        sink.topic for sink in app.sinks if isinstance(sink.of, Stream) and set(sink.of.topics) & counts.keys()
+    )
+    record_text = ", ".join(f"{count:,} of topic {topic}" for topic, count in counts.items())
+    stages = [
+        f"keep the places of the records ({record_text}), with a salted hash of their bytes",
+        "delete them from bronze, from the quarantines, and from what interventions keep",
+    ]
+    if names:
+        stages.append(f"build {tables_text(names)} beside, from what is left, and swap all in at one tick")
+    if published:
+        stages.append(f"publish what differs to {', '.join(published)}")
+    stages += [
+        "remove the files of all older versions of these tables, their anchors, what is staged beside, and the values "
+        "of rows in their logs",
+        "search every file of the lake for the key",
+    ]
+    return ErasurePlan(dict(counts), names, published, streams, tuple(stages))
+
+
+def touched_tables(lake: OpenLake, app: App, topics: Iterable[str]) -> tuple[Table, ...]:
+    """Return the tables that read one of these topics, directly or not, each after those that it reads.
+
+    Raises PlanError if the lake has a table that the application does not declare, or not so, or one that was restored.
+    """
+    read_topics = set(topics)
+    _refuse_other_tables(lake, app)
+    refuse_unknown_topics(lake.layout, app)
+    tables = tuple(
+        table for table in app.tables if read_topics & set(table.stream.topics) and lake.open(table).table_exists()
+    )
+    for table in tables:
+        open_table = lake.open(table)
+        refuse_restored(open_table)
+        if present_logic.declaration_change(open_table).kind != "same":
+            raise PlanError(
+                f"table {table.name!r} is declared otherwise than it was built; expected the same. Deploy the change "
+                "first: `lakehouse deploy plan`."
+            )
+    return tables
+
+
+def refuse_unknown_topics(layout: Layout, app: App) -> None:
+    """Raise PlanError if the lake publishes a topic that the application does not declare: it would keep the rows."""
+    declared_topics = {sink.topic for sink in app.sinks}
+    noted_topics = [name.removesuffix(".json") for name in store.file_names(layout.published_notes)]
+    if unknown_topics := sorted(set(noted_topics) - declared_topics):
+        raise PlanError(
+            f"erase: the lake publishes {', '.join(unknown_topics)}, which the application does not declare; expected "
+            "an application with all tables and topics of the lake: its topics get tombstones. Add the declaration; if "
+            f"nobody publishes a topic any more, remove its note, such as {layout.published(unknown_topics[0])}."
+        )
+
+
+def _refuse_other_tables(lake: OpenLake, app: App) -> None:
+    declared_names = {table.name for table in app.tables}
+    kept_names = folders.folder_names(lake.spark, lake.layout.silver("").rstrip("/"))
+    if unknown_names := sorted(set(kept_names) - declared_names):
+        raise PlanError(
+            f"erase: the lake has {tables_text(unknown_names)}, which the application does not declare; expected an "
+            "application with all tables of the lake, since each of them may hold the records. Add the declaration, "
+            "or remove a table that nobody needs: its folders below silver/, state/, late/ and anchors/."
+        )
+
+
+class Eraser:
+    """Carries an erasure out. publish: publishes what the tables changed; called if one of them has a topic."""
+
+    def __init__(self, lake: OpenLake, app: App, why: Why, publish: Callable[[], None], listen: ShowProgress) -> None:
+        self._lake, self._app, self._publish, self._listen = lake, app, publish, listen
+        self._layout: Layout = lake.layout
+        self._differing: Mapping[str, Difference] = {}
+        self._why = why
+
+    def erase(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
+        """Erase a subject's records, or go on with an erasure of it that was interrupted. See `plan_erasure`.
+
+        What was erased before, and did not come again, is only searched for again.
+
+        values: what the search at the end looks for, beside the keys. Raises also LeaseHeld while a job runs.
+        """
+        check_subject(self._app, subject)
+        searched_values = {*subject.keys.values(), *values}
+        why = self._why
+        if any(value and value in why.reason for value in searched_values):
+            raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
+        erasures = erasure_log.read_erasures(self._layout)
+        erasure = erasure_log.find_erasure(erasures, subject, finished=False)
+        if erasure is None:
+            earlier = erasure_log.find_erasure(erasures, subject, finished=True)
+            if earlier is not None and erasable_records(self._lake, self._app, subject).isEmpty():
+                earlier, result = search_erased(self._layout, earlier, searched_values)
+                return Erased(earlier, occurrences=result.occurrences)
+            erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
+        steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
+            ("chosen", lambda current: self._choose(current, subject)),
+            ("deleted", self._delete),
+            ("swapped", self._swap),
+            ("published", self._publish_differences),
+            ("purged", self._purge),
+        ]
+        for progress, step in steps:
+            if not erasure.has(progress):
+                with phase("erasing", f"erasing: {progress}"):
+                    erasure = replace(step(erasure), progress=progress)
+                erasure_log.write_erasure(self._layout, erasure)
+        erasure, result = search_erased(self._layout, erasure, searched_values)
+        return Erased(erasure, self._differing, result.occurrences)
+
+    def _choose(self, erasure: Erasure, subject: ErasureSubject) -> Erasure:
+        """Keep the places of the records. Before its note is written, an erasure has changed nothing."""
+        rows = erasable_records(self._lake, self._app, subject).persist()
+        try:
+            if rows.isEmpty():
+                raise NotFound(NOTHING)
+            topics = [row["topic"] for row in rows.select("topic").distinct().collect()]
+            tables = touched_tables(self._lake, self._app, topics)
+            erasure_log.write_erasure(self._layout, erasure)
+            counts = erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)
+        finally:
+            rows.unpersist()
+        columns = {name for key in subject.keys for name in self._key_names(key)}
+        columns |= {split_path(self._app, path)[1].rpartition(".")[2] for path in subject.named_by}
+        return replace(
+            erasure,
+            records=counts,
+            tables=tuple(table.name for table in tables),
+            columns=tuple(sorted(columns)),
+            stages=_plan_of(self._app, counts, tables).stages,
+        )
+
+    def _key_names(self, stream_name: str) -> Iterator[str]:
+        for column in self._app.source(stream_name).key:
+            yield column.name
+            yield column.in_topic.name
+
+    def _delete(self, erasure: Erasure) -> Erasure:
+        """Delete the rows of the records from everything that holds their bytes and is not built again."""
+        lake = self._lake.own_session()
+        with self._all_stopped(erasure):
+            for path in self._record_paths(erasure):
+                erased.delete_records(lake, erasure.id, path)
+        return erasure
+
+    def _record_paths(self, erasure: Erasure) -> list[str]:
+        """Return the paths of the tables that have rows of bronze, or their places."""
+        layout, spark = self._layout, self._lake.spark
+        paths = [layout.records, layout.intervention_records]
+        paths += [layout.own_records(topic) for topic in erasure.records]
+        paths += [layout.quarantine(name) for name in folders.folder_names(spark, layout.quarantine("").rstrip("/"))]
+        paths += [layout.late(name) for name in folders.folder_names(spark, layout.late("").rstrip("/"))]
+        return [path for path in paths if self._lake.exists(path)]
+
+    def _swap(self, erasure: Erasure) -> Erasure:
+        """Build the tables again and swap them in at one tick, or finish the swap that was decided on before a kill."""
+        tables = self._tables(erasure)
+        if not tables:
+            return erasure
+        beside = f"erase-{erasure.id}"
+        decided_ticks = [
+            decision.at
+            for decision in interventions.read_interventions(self._lake, tables[0].name)
+            if decision.details.get("beside") == beside
+        ]
+        if decided_ticks:
+            for table in tables:
+                bring_table(self._lake.open(table), self._app, decided_ticks[0])
+            folders.remove_folder(self._lake.spark, replace(self._layout, beside=beside).tables)
+            return replace(erasure, tick=decided_ticks[0])
+        names = frozenset(table.name for table in tables)
+        beside_lake = self._lake.with_layout(replace(self._layout, beside=beside, members=names))
+        basis = basis_of(tables, interventions.last_intervention_tick(self._lake))
+        with repair_leases(self._layout, names):
+            build_tables(beside_lake, tables, listen=self._listen)
+            differing = {table.name: compare(self._lake.open(table), beside_lake.open(table)) for table in tables}
+        stages: tuple[Stage, ...] = (
+            *(RequireStopped(table.name) for table in tables),
+            Intervene(
+                "swap",
+                tuple(table.name for table in tables),
+                {"beside": beside, "members": {table.name: declaration_digest(table) for table in tables},
+                 "erasure": erasure.id},
+                {table.name: {"declaration": declaration_of(table), "changed": False} for table in tables},
+            ),
+            RemoveBuild(tuple(table.name for table in tables), beside),
+        )  # fmt: skip
+        outcome = carry_out(self._lake, self._app, RepairPlan(stages, _Swapped(differing), basis), self._why)
+        self._differing = differing
+        return replace(erasure, tick=outcome.tick)
+
+    def _tables(self, erasure: Erasure) -> tuple[Table, ...]:
+        return tuple(table for table in self._app.tables if table.name in erasure.tables)
+
+    def _publish_differences(self, erasure: Erasure) -> Erasure:
+        if any(sink.of in self._tables(erasure) for sink in self._app.sinks):
+            self._publish()
+        return erasure
+
+    def _purge(self, erasure: Erasure) -> Erasure:
+        """Remove everything from before: files of older versions, anchors, builds, and values in the tables' logs."""
+        spark = self._lake.own_session().spark
+        with self._all_stopped(erasure):
+            folders.remove_folder(spark, f"{self._layout.root}/beside")
+            for name in erasure.tables:
+                folders.remove_folder(spark, self._layout.anchors(name))
+            keyed_paths = [place.path for table in self._tables(erasure) for place in table_places(self._layout, table)]
+            paths = [*self._record_paths(erasure), *keyed_paths]
+            spark.conf.set(VACUUM_CHECK, "false")
+            try:
+                for path in dict.fromkeys(path for path in paths if self._lake.exists(path)):
+                    files.vacuum_files(spark, path, 0)
+                    scrub_log(path)
+            finally:
+                spark.conf.unset(VACUUM_CHECK)
+        return erasure
+
+    @contextmanager
+    def _all_stopped(self, erasure: Erasure) -> Iterator[None]:
+        """Hold the leases of bronze and of all tables: nobody writes meanwhile. Raises LeaseHeld."""
+        with ExitStack() as leases:
+            leases.enter_context(repair_leases(self._layout, erasure.tables))
+            leases.enter_context(ingest_lease(self._layout))
+            for name in sorted(erasure.tables):
+                leases.enter_context(table_lease(self._layout, name))
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class _Swapped:
+    differing: Mapping[str, Difference]
+    tick: int | None = None
+
+    def at_tick(self, tick: int) -> _Swapped:
+        return replace(self, tick=tick)

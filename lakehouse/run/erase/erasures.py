@@ -1,0 +1,112 @@
+"""Erasures of records on request; part of `lakehouse.run.lake.Lake`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakehouse.errors import ConfigError, NotFound
+from lakehouse.lake.erasure import erasure_log
+from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
+from lakehouse.phases import phase
+from lakehouse.plan.app import App
+from lakehouse.run.deploy.deployments import Deployments
+from lakehouse.semantics.time.moment import ranges_of
+
+if TYPE_CHECKING:
+    from lakehouse.run.erase.erasure import Erased, ErasurePlan
+    from lakehouse.run.repair.backfill import ShowProgress
+
+
+def _subject_of(keys: Mapping[str, str], named_by: Sequence[str], records: str | None) -> ErasureSubject:
+    return ErasureSubject(dict(keys), tuple(named_by), {} if records is None else ranges_of(records))
+
+
+class Erasures(Deployments):
+    """Erasures: a person's records leave the lake, with everything that was made from them, and a search proves it."""
+
+    def erasures(self) -> list[Erasure]:
+        """Return the erasures of the lake, the oldest first; without Spark."""
+        return erasure_log.read_erasures(self._layout)
+
+    @phase("plan of the erasure")
+    def plan_erasure(
+        self, app: App, keys: Mapping[str, str], *, named_by: Sequence[str] = (), records: str | None = None
+    ) -> ErasurePlan:
+        """Say what `erase` would do: the records by topic, the tables, the topics, and the stages. Nothing is changed.
+
+        Raises PlanError for a request, or an application, that can't be; NotFound if there is no such record.
+        """
+        self._check_bronze()
+        from lakehouse.run.erase.erasure import plan_erasure
+
+        return plan_erasure(self._lake, app.with_upstream, _subject_of(keys, named_by, records))
+
+    @phase("erasure")
+    def erase(
+        self,
+        app: App,
+        keys: Mapping[str, str],
+        *,
+        named_by: Sequence[str] = (),
+        records: str | None = None,
+        values: Iterable[str] = (),
+        reason: str = "",
+        by: str | None = None,
+        listen: ShowProgress | None = None,
+    ) -> Erased:
+        """Erase records from bronze and from everything that the lake made from them, and search for what is left.
+
+        app: all tables of the lake. keys: the text of a key by the name of its stream, {"customers": "4711"}. named_by:
+        "stream.column", columns that hold such a key. records: further ones, "topic/partition=first..last,...". values:
+        further texts to search for, such as a name. listen: see `backfill`. After a kill, call it again with the same
+        keys, columns and records: it goes on. Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld
+        while a job runs, KafkaUnavailable if changes can't be published.
+        """
+        self._check_bronze()
+        from lakehouse.run.erase.erasure import Eraser
+        from lakehouse.run.repair.backfill import ignore_progress
+        from lakehouse.run.repair.intervene import Why
+        from lakehouse.run.start.leases import check_leases
+
+        app = app.with_upstream
+        check_leases(self.settings, app, None)
+        eraser = Eraser(self._lake, app, Why(reason, by), lambda: self._publish(app), listen or ignore_progress)
+        return eraser.erase(_subject_of(keys, named_by, records), values)
+
+    def verify_erasure(
+        self,
+        keys: Mapping[str, str],
+        *,
+        named_by: Sequence[str] = (),
+        records: str | None = None,
+        values: Iterable[str] = (),
+    ) -> Erased:
+        """Search every file of the lake for the keys of an erasure, and for further values; without Spark.
+
+        Raises NotFound for what nobody has asked to erase. The rest: see `erase`.
+        """
+        from lakehouse.run.erase.erasure import Erased
+        from lakehouse.run.erase.search import search_erased
+
+        erasures, subject = self.erasures(), _subject_of(keys, named_by, records)
+        erasure = erasure_log.find_erasure(erasures, subject, finished=True) or erasure_log.find_erasure(
+            erasures, subject, finished=False
+        )
+        if erasure is None:
+            raise NotFound("erase: nobody has asked to erase this; expected the same keys, columns and records.")
+        if not erasure.has("purged"):
+            raise ConfigError(
+                "erase: the erasure was interrupted; expected a finished one. Give the same command without --verify: "
+                "it goes on."
+            )
+        erasure, result = search_erased(self._layout, erasure, {*keys.values(), *values})
+        return Erased(erasure, occurrences=result.occurrences)
+
+    def _publish(self, app: App) -> None:
+        """Publish what the tables of an application have changed."""
+        from lakehouse.run.job.job import Job
+        from lakehouse.run.start.kafka import open_kafka
+
+        with open_kafka(self.settings) as servers:
+            Job(self.spark, self.settings, app, servers).until_caught_up(("silver",))

@@ -1,0 +1,132 @@
+"""The records that an erasure is about: with a key of a stream, with a column that holds such a key, or single ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.errors import ConfigError, PlanError
+from lakehouse.formats.key_text import parse_key
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.written_form import encode_written_key
+from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.plan.app import App
+from lakehouse.plan.origin import Source
+from lakehouse.semantics.commit_number import EVER, NO_TICK
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze.erased import PLACE
+from lakehouse.spark.key_column import is_key
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.stream.decoded import decode_records
+
+NAMED = "_named"
+
+
+def check_subject(app: App, subject: ErasureSubject) -> None:
+    """Raise PlanError, or ConfigError, for a subject that the application's streams can't have."""
+    if not subject.keys and not subject.places:
+        raise ConfigError("erase: found no key; expected --key STREAM=KEY, such as --key customers=4711.")
+    for stream_name, text in subject.keys.items():
+        source = app.source(stream_name)
+        if not source.key:
+            raise PlanError(f"stream {stream_name!r} has no key; expected one whose records have a key.")
+        if not text:
+            raise ConfigError(f"erase: the key of stream {stream_name!r} is empty; expected the text of a key.")
+        parse_key(text, source.key)
+    for path in subject.named_by:
+        source, column_path = split_path(app, path)
+        root_name = column_path.split(".")[0]
+        columns = {column.name: column for column in (*source.key, *source.value)}
+        if root_name not in columns:
+            raise PlanError(
+                f"erase: stream {source.name!r} has no column {root_name!r}; expected one of {', '.join(columns)}."
+            )
+    for topic in subject.places:
+        if topic not in app.topics:
+            raise PlanError(f"erase: the application reads no topic {topic!r}; expected {', '.join(app.topics)}.")
+
+
+def split_path(app: App, path: str) -> tuple[Source, str]:
+    """Return the source and the column of "stream.column". Raises ConfigError, PlanError."""
+    stream_name, dot, column_path = path.partition(".")
+    if not dot or not column_path:
+        raise ConfigError(f"erase: found {path!r}; expected STREAM.COLUMN, such as orders.customer_id.")
+    return app.source(stream_name), column_path
+
+
+def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataFrame:
+    """Return the rows of bronze that are a subject's, each once.
+
+    A record that does not fit its schema is found by the bytes of its key, as declared, as text or as JSON; one that
+    was fixed, also by its new bytes.
+    """
+    tick, conditions = lake.progress(lake.bronze).tick, dict[Source, list[tuple[str | None, str]]]()
+    for stream_name, text in subject.keys.items():
+        conditions.setdefault(app.source(stream_name), []).append((None, text))
+    for path in subject.named_by:
+        source, column_path = split_path(app, path)
+        conditions.setdefault(source, []).extend((column_path, text) for text in subject.keys.values())
+    places = [
+        place_rows
+        for source, wanted in conditions.items()
+        for place_rows in _places_in_source(lake, app, source, wanted, tick)
+    ]
+    topics = {*(source.topic for source in conditions), *subject.places}
+    bronze_rows = bronze.read_ticks(lake, sorted(topics), NO_TICK, tick, app.own_topics)
+    if subject.places:
+        places.append(bronze_rows.where(_is_in(subject.places)).select(*PLACE))
+    chosen_places = reduce(DataFrame.unionByName, places).distinct()
+    return bronze_rows.join(chosen_places, list(PLACE), "left_semi").dropDuplicates(list(PLACE))
+
+
+def _places_in_source(
+    lake: OpenLake, app: App, source: Source, wanted: list[tuple[str | None, str]], tick: int
+) -> Iterator[DataFrame]:
+    """Yield the places of a source's records that have one of the wanted keys, in a column or as their own key."""
+    topic_rows = bronze.read_ticks(lake, [source.topic], NO_TICK, tick, app.own_topics)
+    fixed_rows = interventions.read_fixed_in_stream(lake, [source.name], NO_TICK, EVER)
+    for rows in (topic_rows, fixed_rows):
+        if rows is not None:
+            yield _decoded_places(source, decode_records(source, rows, lake.schemas.find), wanted)
+    spellings = {item for column_path, text in wanted if column_path is None for item in _spellings(source, text)}
+    if spellings:
+        is_same = reduce(Column.__or__, [F.col("key") == F.lit(bytearray(item)) for item in sorted(spellings)])
+        yield topic_rows.where(is_same).select(*PLACE)
+
+
+def _decoded_places(source: Source, records: DataFrame, wanted: list[tuple[str | None, str]]) -> DataFrame:
+    """Return the places of decoded records that have one of the wanted keys."""
+    matches = []
+    for number, (column_path, text) in enumerate(wanted):
+        names = [column.name for column in source.key]
+        if column_path is not None:
+            names = [f"{NAMED}_{number}"]
+            records = records.withColumn(names[0], F.col(".".join(f"`{name}`" for name in column_path.split("."))))
+        matches.append(is_key(records.schema, names, text))
+    place = F.col("_position")
+    return records.where(reduce(Column.__or__, matches)).select(*[place[name].alias(name) for name in PLACE])
+
+
+def _is_in(places: Mapping[str, Mapping[int, tuple[int, int]]]) -> Column:
+    conditions = [
+        (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").between(first, last)
+        for topic, partitions in places.items()
+        for partition, (first, last) in partitions.items()
+    ]
+    return reduce(Column.__or__, conditions)
+
+
+def _spellings(source: Source, text: str) -> Iterator[bytes]:
+    """Yield the bytes that a key may have in a record that does not fit: as declared, as plain text, and as JSON."""
+    yield text.encode()
+    yield json.dumps(text, ensure_ascii=False).encode()
+    values = parse_key(text, source.key)
+    with suppress(Unfit, ValueError, TypeError):  # its bytes depend on more than the key
+        data = encode_written_key(source, values[0] if len(values) == 1 else list(values))
+        if data is not None:
+            yield data

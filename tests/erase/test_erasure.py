@@ -1,0 +1,248 @@
+"""Erasures on real Spark and Delta: random lakes, killed at random steps; the rest is what the others' records give.
+
+The oracle is the model over the records that remain, and a search of our own through every byte.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import ConfigError, NotFound, PlanError
+from lakehouse.formats.decode import decode_record
+from lakehouse.lake.erasure import erasure_log
+from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.model import model
+from lakehouse.plan.app import App
+from lakehouse.run.audit.audit import audit
+from lakehouse.run.audit.missing import KafkaAccess
+from lakehouse.run.erase import erasure as erasure_module
+from lakehouse.run.erase.erasure import Erased, Eraser, plan_erasure
+from lakehouse.run.repair.backfill import ignore_progress
+from lakehouse.run.repair.intervene import Why
+from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.position import order_times
+from lakehouse.semantics.record import Record
+from lakehouse.semantics.time.moment import AtTick
+from tests.seeds import seeds
+from tests.spark.test_backfill import Bench, bench
+
+__all__ = ["bench"]
+
+ANNA, BO, CIA = "anna-berg", "bo-lind", "cia-holm"
+ASKED = ErasureSubject({"customers": ANNA}, ("orders.customer",))
+NO_KAFKA = KafkaAccess(None, why="there is none")
+
+
+class Killed(BaseException):
+    """In place of a SIGKILL between two steps: nothing catches it."""
+
+
+def application(*, own_table: bool = False) -> App:
+    customers = lh.stream("customers", key="id string", schema="name string, city string")
+    orders = lh.stream("orders", key="id string", schema="customer string, amount bigint", own_table=own_table)
+    known = customers.latest("known")
+    by_customer = orders.group_by("customer").agg(n=lh.count(), total=lh.sum("amount")).table("by_customer")
+    named = orders.join(known, on="customer", how="left").select("customer", "city", "amount").latest("named")
+    cities = known.group_by("city").agg(n=lh.count()).table("cities")
+    windows = (
+        orders.group_by("customer").window(lh.tumbling("10 seconds", grace="1 hour")).agg(n=lh.count())
+        .table("windows", emit="final")
+    )  # fmt: skip
+    rich = by_customer.group_by("n").agg(customers=lh.count()).table("rich")
+    return lh.app(known, by_customer, named, cities, windows, rich)
+
+
+def drawn_records(dice: random.Random, count: int) -> list[Record]:
+    """Records of both topics, six a tick: updates, deletes, and records that do not fit."""
+    times = [1_000 * n for n in range(count)]
+    next_offsets, made = {"customers": 0, "orders": 0}, []
+    for n, (time, order) in enumerate(zip(times, order_times(times), strict=True)):
+        who = dice.choice((ANNA, BO, CIA))
+        topic = dice.choice(("customers", "orders", "orders"))
+        if topic == "customers":
+            key, value = who, {"name": who.title(), "city": dice.choice("xyz")}
+        else:
+            key, value = f"o{dice.randrange(9)}", {"customer": who, "amount": dice.randrange(100)}
+        data: bytes | None = json.dumps(value).encode()
+        if (chance := dice.random()) < 0.1:
+            data = None
+        elif chance < 0.2 and topic == "customers":
+            data = b"not JSON"
+        made.append(Record(topic, topic, 0, next_offsets[topic], time, key.encode(), data, n // 6 + 1, order))
+        next_offsets[topic] += 1
+    return made
+
+
+def is_annas(record: Record) -> bool:
+    return record.key == ANNA.encode() or ANNA.encode() in (record.value or b"")
+
+
+def expected(app: App, records: list[Record]) -> dict[str, dict[Any, Any]]:
+    tables = model.run(app, records, decode_record).tables
+    return {table.name: dict(tables[table.name]) for table in app.tables}
+
+
+def contents(bench: Bench, app: App, at: Any = None) -> dict[str, dict[Any, Any]]:
+    return {table.name: bench.rows(table, at) for table in app.tables}
+
+
+def erase(bench: Bench, app: App, subject: ErasureSubject = ASKED, **options: Any) -> Erased:
+    publish: Callable[[], None] = options.get("publish", lambda: None)
+    return Eraser(bench.lake, app, Why("ticket 12"), publish, ignore_progress).erase(subject, options.get("values", ()))
+
+
+def files_with(folder: Path, word: bytes) -> list[str]:
+    """The files that hold a word, by a reader of our own."""
+    result = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            if data.startswith(b"PAR1"):
+                data += repr(pq.read_table(path).to_pylist()).encode()
+            if word in data:
+                result.append(str(path.relative_to(folder)))
+    return result
+
+
+def check_audits(bench: Bench, app: App) -> None:
+    for table in app.tables:
+        result = audit(bench.lake.open(table), app, NO_KAFKA, deep=True)
+        assert (result.problems, [item for item in result.notes if "no row in bronze" in item]) == ([], []), table.name
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Let the process die after so many steps of an erasure."""
+    left = [calls]
+
+    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            result = function(*arguments, **named)
+            left[0] -= 1
+            if not left[0]:
+                raise Killed
+            return result
+
+        return call
+
+    for owner, name in (
+        (erasure_log, "write_erasure"),
+        (erasure_module.erased, "keep_places"),
+        (erasure_module.erased, "delete_records"),
+        (erasure_module, "carry_out"),
+        (erasure_module, "build_tables"),
+        (erasure_module.files, "vacuum_files"),
+        (erasure_module, "scrub_log"),
+    ):
+        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", seeds(1, 2, 3, on_spark=True))
+def test_what_is_left_is_what_the_others_give(bench: Bench, seed: int) -> None:
+    dice = random.Random(seed)
+    app = application(own_table=dice.random() < 0.5)
+    records = drawn_records(dice, 48)
+    others = [record for record in records if not is_annas(record)]
+    assert write_bronze(bench.lake, app, records) == 8
+    bench.catch_up(app, 4)
+    bench.catch_up(app)
+    assert contents(bench, app) == expected(app, records)
+    plan = plan_erasure(bench.lake, app, ASKED)
+    assert sum(plan.records.values()) == len(records) - len(others)
+    assert erasure_log.read_erasures(bench.layout) == [], "a plan leaves nothing"
+
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in range(2):
+            die_at(patch, dice.randint(1, 25))
+            try:
+                erase(bench, app, values=[ANNA.title()])
+            except Killed:
+                continue
+            break
+    outcome = erase(bench, app, values=[ANNA.title()])
+    assert outcome.erasure.is_finished
+    assert outcome.occurrences == ()
+    assert outcome.erasure.records == plan.records
+    lake = Path(bench.layout.root)
+    assert files_with(lake, ANNA.encode()) == files_with(lake, ANNA.title().encode()) == []
+
+    again = erase(bench, app, values=[ANNA.title()]).erasure
+    assert (again.id, len(again.searches)) == (outcome.erasure.id, len(outcome.erasure.searches) + 1)
+
+    left = expected(app, others)
+    assert contents(bench, app) == left
+    check_audits(bench, app)
+    # The past is folded from what is left; the others' records are all there.
+    for table in app.tables:
+        assert bench.folded(table, 9) == left[table.name], table.name
+    half = [record for record in others if record.tick <= 4]
+    assert contents(bench, app, AtTick(4)) == expected(app, half)
+    # The same key that comes later is a new person's.
+    more = [
+        replace(
+            record, offset=record.offset + 100, tick=record.tick + 9, timestamp=record.timestamp + 48_000,
+            order_time=record.order_time + 48_000,
+        )
+        for record in records[:12]
+    ]  # fmt: skip
+    assert write_bronze(bench.lake, app, more) == 11
+    bench.catch_up(app)
+    assert contents(bench, app) == expected(app, [*others, *more])
+
+
+@pytest.mark.rotated
+def test_bad_requests_change_nothing(bench: Bench) -> None:
+    app = application()
+    records = drawn_records(random.Random(1), 12)
+    write_bronze(bench.lake, app, records)
+    bench.catch_up(app)
+    for subject, error, text in (
+        (ErasureSubject({}), ConfigError, "found no key"),
+        (ErasureSubject({"nobody": "x"}), PlanError, "stream 'nobody' is not in this application"),
+        (ErasureSubject({"customers": ""}), ConfigError, "is empty"),
+        (ErasureSubject({"customers": ANNA}, ("orders",)), ConfigError, "expected STREAM.COLUMN"),
+        (ErasureSubject({"customers": ANNA}, ("orders.who",)), PlanError, "no column 'who'; expected one of id, "),
+        (ErasureSubject({"customers": "dora"}), NotFound, "bronze has no such record"),
+        (ErasureSubject({}, (), {"orders": {0: (900, 901)}}), NotFound, "bronze has no such record"),
+        (ErasureSubject({}, (), {"nothing": {0: (0, 1)}}), PlanError, "reads no topic 'nothing'"),
+    ):
+        with pytest.raises(error, match=text):
+            erase(bench, app, subject)
+    with pytest.raises(ConfigError, match="the reason names what is erased"):
+        Eraser(bench.lake, app, Why(f"{ANNA} asked"), lambda: None, ignore_progress).erase(ASKED, ())
+    with pytest.raises(PlanError, match=r"the lake has tables cities, named, .*which the application does not declare"):
+        erase(bench, lh.app(*[table for table in app.tables if table.name in ("known", "by_customer", "windows")]))
+    assert erasure_log.read_erasures(bench.layout) == []
+    assert contents(bench, app) == expected(app, records)
+
+
+@pytest.mark.rotated
+def test_a_record_of_a_place_is_erased_and_what_names_it_elsewhere_is_found(bench: Bench) -> None:
+    orders = lh.stream("orders", key="id string", schema="note string")
+    app = lh.app(orders.latest("notes"))
+    texts = ["for anna-berg", "by anna-berg", "for bo-lind"]
+    records = [
+        Record("orders", "o", 0, n, n, f"k{n}".encode(), json.dumps({"note": text}).encode(), 1, 0)
+        for n, text in enumerate(texts)
+    ]
+    write_bronze(bench.lake, app, records)
+    bench.catch_up(app)
+    first = ErasureSubject({}, (), {"orders": {0: (0, 0)}})
+    outcome = erase(bench, app, first, values=[ANNA])
+    assert not outcome.erasure.is_finished
+    assert {item.place for item in outcome.occurrences} >= {"column value", "column note"}
+    outcome = erase(bench, app, ErasureSubject({}, (), {"orders": {0: (1, 1)}}), values=[ANNA])
+    assert outcome.erasure.is_finished
+    assert erase(bench, app, first, values=[ANNA]).erasure.is_finished, "given again, it searches again"
+    assert bench.rows(app.tables[0]) == {("k2",): {"note": "for bo-lind"}}
+    check_audits(bench, app)
