@@ -18,7 +18,7 @@ for application in found:
         continue
     for make in (
         writing.catch_up, writing.backfill_range, writing.backfill_interval, writing.quarantine_replay, writing.deploy,
-        keeping.reconstruct_point_in_time, keeping.recovery_drill, keeping.table_maintenance,
+        writing.erase, keeping.reconstruct_point_in_time, keeping.recovery_drill, keeping.table_maintenance,
     ):  # fmt: skip
         dag = make(application)
         globals()[dag.dag_id] = dag

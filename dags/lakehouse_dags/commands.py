@@ -166,6 +166,16 @@ def _unstage(where: Where, request: Request) -> Line:
     return "deploy discard", [], [_app(where)]
 
 
+def _erase(more: Callable[[Request], list[str]]) -> Callable[[Where, Request], Line]:
+    def line(where: Where, request: Request) -> Line:
+        named_by = [f"--named-by={path}" for path in request["named_by"]]
+        value = [] if request["value"] is None else [f"--value={request['value']}"]
+        key = f"--key={request['stream']}={request['key']}"
+        return "repair erase", [], [_app(where), key, *named_by, *value, *more(request)]
+
+    return line
+
+
 COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "ingest": _run("ingest"),
     "silver": _run("silver"),
@@ -178,6 +188,8 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "stage": _stage,
     "promote": _promote,
     "unstage": _unstage,
+    "plan_erasure": _erase(lambda _: ["--plan"]),
+    "erase": _erase(lambda request: [f"--why={request['reason']}"]),
     "checkout": _checkout,
     "prove": _prove,
     "drill": _drill,
@@ -214,6 +226,14 @@ def _staged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**kept, "tables": rows}
 
 
+def _erased(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many records of which topics, the tables and the topics that change, and the outcome of the search."""
+    last = results[-1] if results else {}
+    records = [f"{topic}: {count} records" for topic, count in last.get("records", {}).items()]
+    kept = ("tables", "published", "not_erased", "stages", "tick", "finished_at")
+    return {"records": records, **{name: last[name] for name in kept if name in last}}
+
+
 def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     last = results[-1] if results else {}
     return {
@@ -235,6 +255,8 @@ SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = 
     "upkeep": _upkept,
     "stage": _staged,
     "promote": _staged,
+    "plan_erasure": _erased,
+    "erase": _erased,
     "try": _tried,
     "replay": _tried,
     "status": _status,

@@ -32,6 +32,9 @@ NUMBER = rf"^[0-9]{{1,18}}{END}"
 FUNCTION = rf"^[A-Za-z_][A-Za-z0-9_]{{0,99}}{END}"
 LINE = rf"^[^\x00-\x1f\x7f]*{END}"  # one line of text: it appears in the interventions, in logs and in the UI
 
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
+COLUMNS = rf"^{_NAME}(\.{_NAME}){{1,9}}(, ?{_NAME}(\.{_NAME}){{1,9}})*{END}"
+
 # JSON may hold half a character; an argument can't. Not in LINE: JavaScript sees halves in good characters, too.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -144,6 +147,27 @@ def deploy(app: Application, params: Mapping[str, Any]) -> Request:
     return _decided(params)
 
 
+def erase(app: Application, params: Mapping[str, Any]) -> Request:
+    """Return {"stream", "key", "named_by", "value", "dry_run", "reason"} of an `erase` run."""
+    key, value = _text(params, "key", LINE, 300), _text(params, "value", LINE, 300, nullable=True) or None
+    if not key.strip():
+        raise BadRequest("key is empty; expected the key of the records to erase.")
+    named_by = [part.strip() for part in (_text(params, "named_by", COLUMNS, 1000, nullable=True) or "").split(",")]
+    for path in filter(None, named_by):
+        if path.partition(".")[0] not in app.streams:
+            raise BadRequest(f"named_by: found {path!r}, expected STREAM.COLUMN of one of {', '.join(app.streams)}.")
+    request = {
+        "stream": _choice(params, "stream", app.streams),
+        "key": key,
+        "named_by": [*filter(None, named_by)],
+        "value": value,
+        **_decided(params),
+    }
+    if any(text and text in request["reason"] for text in (key, value)):
+        raise BadRequest("reason names what is erased; expected one that can stay, such as a ticket.")
+    return request
+
+
 def each(request: Request) -> list[Request]:
     """Return the requests that a mapped task runs, each with its "label": a backfill's chunks, else the tables."""
     if "chunk_hours" in request:
@@ -197,6 +221,7 @@ CHECKS: dict[str, Callable[[Application, Mapping[str, Any]], Request]] = {
     "table_maintenance": maintenance,
     "quarantine_replay": quarantine_replay,
     "deploy": deploy,
+    "erase": erase,
 }
 
 

@@ -226,6 +226,42 @@ def deploy(app: Application) -> DAG:
     return dag
 
 
+ERASE = """
+### Erase a person's records
+
+The records of `stream` with `key`, and those whose columns `named_by` hold that key, leave bronze, the tables with
+their history, and the published topics. `value` is a text that must not be found afterwards either.
+
+1. `plan` counts the records, and names the tables and the topics that change.
+2. A dry run, which is the default, ends here. Otherwise a person approves, within a day (*Required Actions*).
+3. `erase` does it, and searches every file of the lake. It fails if it finds something: name the records that hold it.
+4. One asset event for each table that changed.
+
+A job that keeps the tables must be stopped. Airflow keeps the params of a run: delete the run afterwards.
+"""
+
+
+def erase(app: Application) -> DAG:
+    """Return the DAG `erase`."""
+    params = {
+        "stream": Param(**_first(app.streams), type="string", enum=list(app.streams), title="Stream"),
+        "key": Param(type="string", minLength=1, maxLength=300, pattern=requests.LINE, title="Key"),
+        "named_by": common.optional(
+            requests.COLUMNS, 1000, "Named by", "columns that hold such a key: STREAM.COLUMN, with commas"
+        ),
+        "value": common.optional(requests.LINE, 300, "Value", "a text that must not be found afterwards, as a name"),
+        **common.decided(),
+    }
+    about = common.dag(app, "erase", "a person's records, everywhere, after approval", ERASE)
+    with DAG(schedule=None, params=params, **about) as dag:
+        plan = LakehouseOperator(task_id="plan", command="plan_erasure", **common.writer(app))
+        erase = LakehouseOperator(task_id="erase", command="erase", **common.writer(app))
+        check = CheckRequest(application=app, kind="erase", names=list(params))
+        approve = Approval(shown="plan", subject=f"Erasure in {app.name}: shall it be done?")
+        check >> plan >> unless_dry_run() >> approve >> erase >> _facts(app) >> announcements(app)
+    return dag
+
+
 def _first(values: tuple[str, ...]) -> dict[str, str]:
     return {"default": values[0]} if len(values) == 1 else {}
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 KINDS = (
-    "backfill_interval", "backfill_range", "catch_up", "deploy", "quarantine_replay", "reconstruct_point_in_time",
-    "recovery_drill", "table_maintenance",
+    "backfill_interval", "backfill_range", "catch_up", "deploy", "erase", "quarantine_replay",
+    "reconstruct_point_in_time", "recovery_drill", "table_maintenance",
 )  # fmt: skip
 STATUS = {
     "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
@@ -191,7 +191,9 @@ def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, sh
     assert {*re.findall(r"--from=(\S+)", str(done))} == {"2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"}
     assert len(done) == 2
     assert all("--why={{ 7*7 }} a bug --lake" in call for call in done), "braces are no template"
-    told = {"rows": 2, "version": 4, "tick": 7, "offsets": {"orders": {"0": 3}}, "reason": "{{ 7*7 }} a bug"}
+    told = {
+        "rows": 2, "version": 4, "tick": 7, "unmet": {}, "offsets": {"orders": {"0": 3}}, "reason": "{{ 7*7 }} a bug",
+    }  # fmt: skip
     assert actual["events"] == [told]
     assert actual["tasks"]["plan"]["link"] == f"/lakehouse/?app={one.name}&table=totals"
     assert actual["tasks"]["plan"]["progress"]["records"] == 1, "what a command tells meanwhile is the task's state"
@@ -230,6 +232,22 @@ def test_a_deployment_is_staged_approved_and_promoted(run, tmp_path, shop, cases
             "records": 9, "stages": ["1. swap"], "tables": counted, "event": "done",
         }  # fmt: skip
         assert actual["tasks"]["promote"]["xcom"] == {"tick": 8, "before": 7, "tables": counted, "event": "done"}
+
+
+ERASED = """erase) printf '{"records": {"orders": 3}, "tables": ["totals"], "tick": 8, "found": []}\\n' ;;"""
+
+
+@pytest.mark.airflow
+def test_an_erasure_is_planned_approved_and_done(run, tmp_path, shop):
+    conf = {"stream": "orders", "key": "4711", "named_by": "orders.customer", "dry_run": False, "reason": "ticket 12"}
+    actual = run(shop(ERASED), "erase", conf, mark_success="approve")
+    assert actual["state"] == "success", actual["log"]
+    calls = [call for call in _calls(tmp_path) if call.startswith("repair erase ")]
+    assert ["--plan" in call for call in calls] == [True, False]
+    assert all("--key=orders=4711 --named-by=orders.customer" in call for call in calls)
+    told = {"records": ["orders: 3 records"], "tables": ["totals"], "tick": 8, "event": "done"}
+    assert actual["tasks"]["plan"]["xcom"] == actual["tasks"]["erase"]["xcom"] == told
+    assert _states(actual)["tables.totals"] == "success"
 
 
 @pytest.mark.airflow

@@ -36,6 +36,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "table_maintenance": {"table": "all", "keep_hours": 168, "dry_run": False},
     "quarantine_replay": {"stream": "orders", "contains": None, "fix": None, "dry_run": True, "reason": ""},
     "deploy": {"dry_run": True, "reason": ""},
+    "erase": {"stream": "orders", "key": "4711", "named_by": None, "value": None, "dry_run": True, "reason": ""},
 }  # fmt: skip
 OF: dict[str, tuple[str, ...]] = {
     "backfill_range": ("plan", "backfill", "reconcile", "discard"),
@@ -44,6 +45,7 @@ OF: dict[str, tuple[str, ...]] = {
     "table_maintenance": ("upkeep",),
     "quarantine_replay": ("try", "replay"),
     "deploy": ("stage", "promote", "unstage"),
+    "erase": ("plan_erasure", "erase"),
 }
 DAY = {"from": "2013-07-04", "to": "2013-07-05"}
 
@@ -160,6 +162,13 @@ def test_the_other_commands():
     assert line("stage", deployed) == ["deploy", "stage", "--app=/srv/shop/app.py", "--limit=0"]
     assert line("promote", deployed) == ["deploy", "promote", "--app=/srv/shop/app.py", "--why=--lake=/tmp"]
     assert line("unstage", deployed) == ["deploy", "discard", "--app=/srv/shop/app.py"]
+    erased = asked("erase", key="--x=1", named_by="orders.customer, orders.by.id", value="Anna", reason="ticket 12")
+    same = [
+        "repair", "erase", "--app=/srv/shop/app.py", "--key=orders=--x=1", "--named-by=orders.customer",
+        "--named-by=orders.by.id", "--value=Anna",
+    ]  # fmt: skip
+    assert line("plan_erasure", erased) == [*same, "--plan"]
+    assert line("erase", erased) == [*same, "--why=ticket 12"]
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
@@ -201,6 +210,14 @@ def test_the_other_commands():
         ("quarantine_replay", {"fix": "/etc/passwd:x"}, "fix is"),
         ("quarantine_replay", {"stream": "../orders"}, "expected one of orders"),
         ("deploy", {"dry_run": False}, "reason is empty"),
+        ("erase", {"dry_run": False}, "reason is empty"),
+        ("erase", {"key": " "}, "key is empty"),
+        ("erase", {"key": None}, "key is None"),
+        ("erase", {"stream": "customers"}, "expected one of orders"),
+        ("erase", {"named_by": "customers.id"}, "expected STREAM.COLUMN of one of orders"),
+        ("erase", {"named_by": "orders"}, "named_by is 'orders'"),
+        ("erase", {"named_by": "orders.id;x"}, "named_by is"),
+        ("erase", {"dry_run": False, "reason": "4711 asked"}, "reason names what is erased"),
     ],
 )
 def test_contradictions_are_refused_with_a_reason(kind, params, said):
@@ -260,7 +277,7 @@ def harmless(argv: list[str]) -> None:
     known = {
         "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
         "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",
-        "--limit", "--config", "--json", "-P", "-m",
+        "--limit", "--config", "--json", "--key", "--named-by", "--value", "-P", "-m",
     }  # fmt: skip
     positionals = argv.index("--") if "--" in argv else len(argv)
     assert not any(argument.startswith("-") for argument in argv[positionals + 1 :])
