@@ -89,7 +89,7 @@ test-slow: airflow-setup docs-packages ## a sixth of the files with slow tests, 
 
 # It takes hours. One that was ended goes on where it was, on the same commit; rm -r build/test-all begins anew.
 test-all: lint airflow-setup docs-packages ## lint and every test but the browser's (make test-ui), the slow ones too
-	$(BIN)/python -m pytest -m "not ui" --resume build/test-all $(IN_TWO)
+	$(BIN)/python -m pytest -m "not ui" --resume=build/test-all $(IN_TWO)
 
 # Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
 test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chromium)

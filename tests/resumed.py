@@ -1,6 +1,8 @@
 """Goes on with a run of hours that was ended: files whose tests have all passed on this very tree are not run again.
 
-    pytest --resume FOLDER      FOLDER/<git's hash of the tree>: a line for each file that has passed
+    pytest --resume=FOLDER      FOLDER/<git's hash of the tree>: a line for each file that has passed
+
+With a blank in place of the "=", pytest takes a folder that exists for one with tests, and does not know the option.
 
 Whole files, since in some of them each test goes on where the one before ended. A tree that differs from its commit has
 no hash, so there everything runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,18 @@ def test_files_that_passed_are_not_run_again(tmp_path: Path) -> None:
     (tmp_path / "mended").touch()
     assert "3 passed, 3 deselected, 1 error" in run(tmp_path)
     assert (tmp_path / "record").read_text().split() == ["test_a.py", "test_d.py", "test_b.py"]
+
+
+def test_the_makefile_begins_and_goes_on(tmp_path: Path) -> None:
+    """Pytest reads options before it knows them: a folder that exists must not be taken for one with tests."""
+    project = Path(__file__).parents[1]
+    (option,) = re.findall(r"--resume[= ](\S+)", (project / "Makefile").read_text())
+    assert f"--resume={option}" in (project / "Makefile").read_text()
+    for _ in range(2):
+        line = [sys.executable, "-m", "pytest", f"--resume={tmp_path}", "--markers"]
+        done = subprocess.run(line, cwd=project, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "record").touch()
 
 
 def test_only_a_committed_tree_has_a_hash(tmp_path: Path) -> None:
