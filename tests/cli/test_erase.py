@@ -126,6 +126,23 @@ def test_a_key_leaves_the_lake_and_the_topics(spark, shop, lakehouse):
     assert {item["in"] for item in lines(found.out)[0]["found"]} >= {"column customer_id", "column value"}
 
 
+@pytest.mark.slow
+def test_the_source_topic_gets_tombstones_that_the_lake_does_not_keep(spark, shop, lakehouse):
+    fill(shop, lakehouse)
+    erased = lakehouse(*ERASE, "--source", "--json")
+    assert erased.code == 0, erased.err
+    assert lines(erased.out)[-1]["records"] == {shop.topics["customers"]: 3, shop.topics["orders"]: 20}
+    messages = lines(lakehouse("kafka", "consume", shop.topics["customers"], "--json").out)
+    by_partition: dict[int, list[Any]] = {}
+    for message in messages:
+        if str(message["key"]) == "4711":
+            by_partition.setdefault(message["partition"], []).append(message["value"])
+    assert by_partition
+    assert all(values[-1] is None and len(values) > 1 for values in by_partition.values())
+    assert files_with(shop.lake, b"Anna Berg") == files_with(shop.lake, b'"customer_id": 4711') == []
+    assert lines(lakehouse("query", LEFT, "--json").out) == shop.left
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -54,6 +54,22 @@ def test_a_part_of_a_longer_word_is_another_word(tmp_path: Path) -> None:
     assert found(tmp_path, "anna-berg") == [Occurrence("log.json", "its bytes")]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"name": "Zo\u00eb M\u00fcller/X"}'.encode(),
+        rb'{"name": "Zo\u00eb M\u00fcller/X"}',
+        rb'{"name": "Zo\u00EB M\u00FCller\/X"}',
+        "Zo\u00eb M\u00fcller/X;1".encode("latin-1"),
+    ],
+)
+def test_a_text_is_found_however_it_is_spelled(tmp_path: Path, data: bytes) -> None:
+    write(tmp_path, "x.parquet", [{"value": data}])
+    (tmp_path / "log.json").write_bytes(data)
+    assert {item.path for item in found(tmp_path, "Zo\u00eb M\u00fcller/X")} == {"x.parquet", "log.json"}
+    assert found(tmp_path, "Zo\u00eb M\u00fcller/Y") == []
+
+
 def test_a_number_is_found_where_it_means_the_key(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -43,6 +43,9 @@ def erase(
         list[str] | None,
         typer.Option("--value", metavar="TEXT", help="A text that must not be found either; may be repeated."),
     ] = None,
+    source: Annotated[
+        bool, typer.Option("--source", help="Write tombstones of the keys to the topics of their streams first.")
+    ] = False,
     app: AppOption = None,
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="Why, such as a ticket; it stays, so it names nobody.")
@@ -83,6 +86,7 @@ def erase(
             named_by=named_by or (),
             records=records,
             values=value or (),
+            source=source,
             reason=why,
             by=decided_by,
             listen=build_listener(as_json=json),

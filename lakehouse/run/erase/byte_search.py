@@ -1,6 +1,7 @@
 """Searches every file of a lake for values: raw, and inside of the pages of Parquet files.
 
-A value is found where it stands by itself: not as a part of a longer word or number. A number of digits alone would be
+A value is found where it stands by itself: not as a part of a longer word or number. It may be spelled with the escapes
+of JSON. A number of digits alone would be
 found by chance in counts and offsets, so it is searched where it can mean the key: as a whole text, in quotes, and in
 columns and JSON fields of the names that are given. In the raw bytes of a Parquet file a text of less than five bytes
 would be found by chance, too: there such a text is searched in the values and in the statistics.
@@ -9,8 +10,10 @@ would be found by chance, too: there such a text is searched in the values and i
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,16 +51,17 @@ class ValuePattern:
     def __init__(self, values: Iterable[str], columns: Collection[str]) -> None:
         value_list = sorted({value for value in values if value})
         self.columns = {name.lower() for name in columns}
-        self.whole = {value.encode() for value in value_list}
+        self.whole = {spelling for value in value_list for spelling in _spellings(value)}
         self.numbers = {int(value) for value in value_list if DIGITS.fullmatch(value)}
         self._bytes = re.compile(b"|".join(map(self._alternative, value_list)))
         long_values = [value for value in value_list if len(value.encode()) >= RAW_BYTES_MIN]
         self._long_bytes = re.compile(b"|".join(map(self._alternative, long_values))) if long_values else None
 
     def _alternative(self, value: str) -> bytes:
-        text = re.escape(value.encode())
         if not DIGITS.fullmatch(value):
-            return rb"(?<![0-9A-Za-z_])" + text + rb"(?![0-9A-Za-z_])"
+            texts = b"|".join(map(re.escape, sorted(_spellings(value))))
+            return rb"(?<![0-9A-Za-z_])(?:" + texts + rb")(?![0-9A-Za-z_])"
+        text = re.escape(value.encode())
         quoted = rb"\\*\"" + text + rb"\\*\""
         names = b"|".join(re.escape(name.encode()) for name in sorted(self.columns))
         in_field = rb"\\*\"(?i:" + names + rb")\\*\"\s*:\s*" + text + rb"(?![0-9.])"
@@ -70,6 +74,17 @@ class ValuePattern:
     def in_raw_bytes(self, data: bytes) -> bool:
         """Say whether compressed bytes hold one of the values that are not there by chance."""
         return self._long_bytes is not None and self._long_bytes.search(data) is not None
+
+
+def _spellings(value: str) -> set[bytes]:
+    """Return the bytes that may mean a text: as UTF-8, as Latin-1, and in JSON, with what people escape there."""
+    in_json = [json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    upper = re.sub(r"\\u[0-9a-f]{4}", lambda match: "\\u" + match[0][2:].upper(), in_json[0])
+    texts = {value, *in_json, upper, *(text.replace("/", "\\/") for text in (in_json[0], in_json[1], upper))}
+    spellings = {text.encode() for text in texts}
+    with suppress(UnicodeEncodeError):
+        spellings.add(value.encode("latin-1"))
+    return spellings
 
 
 def search_files(

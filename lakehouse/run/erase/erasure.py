@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.lake import store
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.writer_leases import ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
@@ -34,6 +35,7 @@ from lakehouse.run.repair.stages import Intervene, RemoveBuild, RepairPlan, Requ
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.difference import Difference
 from lakehouse.spark.bronze import erased, interventions
+from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.bronze.interventions import deciding_person
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.erasable_records import check_subject, erasable_records, split_path
@@ -163,9 +165,14 @@ class Eraser:
 
         What was erased before, and did not come again, is only searched for again.
 
-        values: what the search at the end looks for, beside the keys. Raises also LeaseHeld while a job runs.
+        values: what the search at the end looks for, beside the keys. Raises also LeaseHeld while a job runs,
+        StorageError if a killed ingest left a tick half written.
         """
         check_subject(self._app, subject)
+        with Lease(self._layout.lease("erasure"), f"an erasure in {self._layout.root}"):
+            return self._erase_alone(subject, values)
+
+    def _erase_alone(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
         searched_values = {*subject.keys.values(), *values}
         why = self._why
         if any(value and value in why.reason for value in searched_values):
@@ -195,6 +202,7 @@ class Eraser:
 
     def _choose(self, erasure: Erasure, subject: ErasureSubject) -> Erasure:
         """Keep the places of the records. Before its note is written, an erasure has changed nothing."""
+        interventions.check_complete(self._lake, BronzeState(tick=self._lake.progress(self._lake.bronze).tick))
         rows = erasable_records(self._lake, self._app, subject).persist()
         try:
             if rows.isEmpty():

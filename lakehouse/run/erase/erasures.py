@@ -51,6 +51,7 @@ class Erasures(Deployments):
         named_by: Sequence[str] = (),
         records: str | None = None,
         values: Iterable[str] = (),
+        source: bool = False,
         reason: str = "",
         by: str | None = None,
         listen: ShowProgress | None = None,
@@ -59,7 +60,8 @@ class Erasures(Deployments):
 
         app: all tables of the lake. keys: the text of a key by the name of its stream, {"customers": "4711"}. named_by:
         "stream.column", columns that hold such a key. records: further ones, "topic/partition=first..last,...". values:
-        further texts to search for, such as a name. listen: see `backfill`. After a kill, call it again with the same
+        further texts to search for, such as a name. source: write tombstones of the keys to the topics of their streams
+        first, and take them in. listen: see `backfill`. After a kill, call it again with the same
         keys, columns and records: it goes on. Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld
         while a job runs, KafkaUnavailable if changes can't be published.
         """
@@ -71,8 +73,11 @@ class Erasures(Deployments):
 
         app = app.with_upstream
         check_leases(self.settings, app, None)
+        subject = _subject_of(keys, named_by, records)
+        if source:
+            self._write_to_sources(app, subject)
         eraser = Eraser(self._lake, app, Why(reason, by), lambda: self._publish(app), listen or ignore_progress)
-        return eraser.erase(_subject_of(keys, named_by, records), values)
+        return eraser.erase(subject, values)
 
     def verify_erasure(
         self,
@@ -102,6 +107,19 @@ class Erasures(Deployments):
             )
         erasure, result = search_erased(self._layout, erasure, {*keys.values(), *values})
         return Erased(erasure, occurrences=result.occurrences)
+
+    def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:
+        """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further."""
+        unfinished = erasure_log.find_erasure(self.erasures(), subject, finished=False)
+        if unfinished is not None and unfinished.has("chosen"):
+            return
+        from lakehouse.run.erase.source_tombstones import write_tombstones
+        from lakehouse.run.job.job import Job
+        from lakehouse.run.start.kafka import open_kafka
+
+        with open_kafka(self.settings) as servers:
+            if write_tombstones(self._lake, app, subject, servers, self.settings.kafka.options):
+                Job(self.spark, self.settings, app, servers).until_caught_up()
 
     def _publish(self, app: App) -> None:
         """Publish what the tables of an application have changed."""
