@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-slow test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
+.PHONY: help setup lint format test test-slow test-all test-ui faults demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,10 @@ test-slow: airflow-setup docs-packages ## a sixth of the files with slow tests, 
 # It takes hours. One that was ended goes on where it was, on the same commit; rm -r build/test-all begins anew.
 test-all: lint airflow-setup docs-packages ## lint and every test but the browser's (make test-ui), the slow ones too
 	$(BIN)/python -m pytest -m "not ui" --resume=build/test-all $(IN_TWO)
+
+# SEEDS="1-50", "7,9": each world takes two minutes. One that is not right is kept, and printed with what happened in it.
+faults: setup ## random worlds with kills and other faults, checked by an oracle of their own (SEEDS=1-3)
+	$(BIN)/python -m tests.faults.worlds.run --seeds $(or $(SEEDS),1-3)
 
 # Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
 test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chromium)

@@ -209,7 +209,10 @@ def test_bad_requests_change_nothing(bench: Bench) -> None:
     for subject, error, text in (
         (ErasureSubject({}), ConfigError, "found no key"),
         (ErasureSubject({"nobody": "x"}), PlanError, "stream 'nobody' is not in this application"),
-        (ErasureSubject({"customers": ""}), ConfigError, "is empty"),
+        (ErasureSubject({"customers": ""}), ConfigError, "found an empty key"),
+        (ErasureSubject({}, ("orders.customer=",)), ConfigError, "found an empty key"),
+        (ErasureSubject({}, ("orders.customer",)), ConfigError, "found no key"),
+        (ErasureSubject({}, ("orders.amount=many",)), ConfigError, "expected bigint"),
         (ErasureSubject({"customers": ANNA}, ("orders",)), ConfigError, "expected STREAM.COLUMN"),
         (ErasureSubject({"customers": ANNA}, ("orders.who",)), PlanError, "no column 'who'; expected one of id, "),
         (ErasureSubject({"customers": "dora"}), NotFound, "bronze has no such record"),
@@ -241,7 +244,9 @@ def test_a_record_of_a_place_is_erased_and_what_names_it_elsewhere_is_found(benc
     outcome = erase(bench, app, first, values=[ANNA])
     assert not outcome.erasure.is_finished
     assert {item.place for item in outcome.occurrences} >= {"column value", "column note"}
-    outcome = erase(bench, app, ErasureSubject({}, (), {"orders": {0: (1, 1)}}), values=[ANNA])
+    by_text = ErasureSubject({}, ("orders.note=by anna-berg",))
+    assert plan_erasure(bench.lake, app, by_text).records == {"orders": 1}
+    outcome = erase(bench, app, by_text, values=[ANNA])
     assert outcome.erasure.is_finished
     assert erase(bench, app, first, values=[ANNA]).erasure.is_finished, "given again, it searches again"
     assert bench.rows(app.tables[0]) == {("k2",): {"note": "for bo-lind"}}

@@ -50,6 +50,12 @@ def test_an_erasure_is_recognized_by_what_was_asked() -> None:
         assert find_erasure(erasures, other, finished=False) is None
 
 
+def test_columns_hold_the_keys_or_texts_of_their_own() -> None:
+    subject = ErasureSubject({"customers": "4711"}, ("orders.customer_id", "orders.by=anna=1"))
+    assert subject.named_texts == [("orders.customer_id", "4711"), ("orders.by", "anna=1")]
+    assert subject.texts == {"4711", "anna=1"}
+
+
 def test_a_read_of_an_earlier_moment_is_told(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path))
     write_erasure(layout, replace(Erasure.begin(ASKED, "ticket 12", ""), tables=("totals", "known"), tick=9))

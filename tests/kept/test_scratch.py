@@ -15,6 +15,7 @@ import pytest
 
 from lakehouse.spark.jvm.kept import scratch
 from lakehouse.spark.jvm.kept.scratch import JAVA_OPTIONS, LOCK, Scratch, open_scratch, sweep_scratch
+from lakehouse.spark.jvm.session.launch import properties_file
 
 OPEN_AND_WAIT = """
 from lakehouse.spark.jvm.kept.scratch import open_scratch
@@ -57,6 +58,17 @@ def other_process() -> Iterator[tuple[subprocess.Popen[str], Path]]:
     yield process, folder
     process.kill()
     process.wait()
+
+
+def test_the_settings_of_a_start_go_with_its_folder(temporary: Path) -> None:
+    """They may hold secrets: a process that is killed while its Java starts must not leave them for good."""
+    own = open_scratch()
+    with properties_file({"spark.app.name": "x"}, own.folder) as file:
+        assert [*temporary.iterdir()] == [own.folder]
+        assert own.folder in file.parents
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert [path.name for path in own.folder.iterdir()] == [LOCK]
+    os.close(own.lock)
 
 
 def test_a_folder_goes_once_the_process_that_has_it_was_killed(

@@ -32,7 +32,9 @@ def erase(
     named_by: Annotated[
         list[str] | None,
         typer.Option(
-            "--named-by", metavar="STREAM.COLUMN", help="Records whose column has the key, too; may be repeated."
+            "--named-by",
+            metavar="STREAM.COLUMN[=TEXT]",
+            help="Records whose column has the key, or this text, too; may be repeated.",
         ),
     ] = None,
     records: Annotated[

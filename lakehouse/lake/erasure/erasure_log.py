@@ -31,13 +31,24 @@ SUFFIX = ".json"
 class ErasureSubject:
     """The records to erase: those with a key of a stream, those that name such a key, and single ones.
 
-    keys: the text of a key, by the name of its stream. named_by: "stream.column", columns that hold such a key. places:
-    further records, {topic: {partition: (first, last)}}.
+    keys: the text of a key, by the name of its stream. named_by: "stream.column", columns that hold one of the keys, or
+    "stream.column=text", those that hold a text. places: further records, {topic: {partition: (first, last)}}.
     """
 
     keys: Mapping[str, str]
     named_by: tuple[str, ...] = ()
     places: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> set[str]:
+        """The keys, and the texts that columns hold."""
+        return {*self.keys.values(), *(text for _, text in self.named_texts)}
+
+    @property
+    def named_texts(self) -> list[tuple[str, str]]:
+        """The columns that may name the records, as "stream.column", each with a text."""
+        named = [path.partition("=") for path in self.named_by]
+        return [(path, text) for path, equals, own in named for text in ([own] if equals else self.keys.values())]
 
     def hash(self, salt: str) -> str:
         """Return a hash by which the same subject is recognized."""

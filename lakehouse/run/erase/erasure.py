@@ -173,7 +173,7 @@ class Eraser:
             return self._erase_alone(subject, values)
 
     def _erase_alone(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
-        searched_values = {*subject.keys.values(), *values}
+        searched_values = {*subject.texts, *values}
         why = self._why
         if any(value and value in why.reason for value in searched_values):
             raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")

@@ -59,11 +59,11 @@ class Erasures(Deployments):
         """Erase records from bronze and from everything that the lake made from them, and search for what is left.
 
         app: all tables of the lake. keys: the text of a key by the name of its stream, {"customers": "4711"}. named_by:
-        "stream.column", columns that hold such a key. records: further ones, "topic/partition=first..last,...". values:
-        further texts to search for, such as a name. source: write tombstones of the keys to the topics of their streams
-        first, and take them in. listen: see `backfill`. After a kill, call it again with the same
-        keys, columns and records: it goes on. Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld
-        while a job runs, KafkaUnavailable if changes can't be published.
+        "stream.column", columns that hold such a key; "stream.column=text", those that hold a text. records: further
+        ones, "topic/partition=first..last,...". values: further texts to search for, such as a name. source: write
+        tombstones of the keys to the topics of their streams first, and take them in. listen: see `backfill`. After a
+        kill, call it again with the same keys, columns and records: it goes on. Raises PlanError, ConfigError, NotFound
+        without such a record, LeaseHeld while a job runs, KafkaUnavailable if changes can't be published.
         """
         self._check_bronze()
         from lakehouse.run.erase.erasure import Eraser
@@ -105,7 +105,7 @@ class Erasures(Deployments):
                 "erase: the erasure was interrupted; expected a finished one. Give the same command without --verify: "
                 "it goes on."
             )
-        erasure, result = search_erased(self._layout, erasure, {*keys.values(), *values})
+        erasure, result = search_erased(self._layout, erasure, {*subject.texts, *values})
         return Erased(erasure, occurrences=result.occurrences)
 
     def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:

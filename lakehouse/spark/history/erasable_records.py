@@ -29,14 +29,14 @@ NAMED = "_named"
 
 def check_subject(app: App, subject: ErasureSubject) -> None:
     """Raise PlanError, or ConfigError, for a subject that the application's streams can't have."""
-    if not subject.keys and not subject.places:
+    if not subject.texts and not subject.places:
         raise ConfigError("erase: found no key; expected --key STREAM=KEY, such as --key customers=4711.")
+    if "" in subject.texts:
+        raise ConfigError("erase: found an empty key; expected a text.")
     for stream_name, text in subject.keys.items():
         source = app.source(stream_name)
         if not source.key:
             raise PlanError(f"stream {stream_name!r} has no key; expected one whose records have a key.")
-        if not text:
-            raise ConfigError(f"erase: the key of stream {stream_name!r} is empty; expected the text of a key.")
         parse_key(text, source.key)
     for path in subject.named_by:
         source, column_path = split_path(app, path)
@@ -52,10 +52,10 @@ def check_subject(app: App, subject: ErasureSubject) -> None:
 
 
 def split_path(app: App, path: str) -> tuple[Source, str]:
-    """Return the source and the column of "stream.column". Raises ConfigError, PlanError."""
-    stream_name, dot, column_path = path.partition(".")
+    """Return the source and the column of "stream.column" or "stream.column=text". Raises ConfigError, PlanError."""
+    stream_name, dot, column_path = path.partition("=")[0].partition(".")
     if not dot or not column_path:
-        raise ConfigError(f"erase: found {path!r}; expected STREAM.COLUMN, such as orders.customer_id.")
+        raise ConfigError(f"erase: found {path!r:.200}; expected STREAM.COLUMN, such as orders.customer_id.")
     return app.source(stream_name), column_path
 
 
@@ -68,9 +68,9 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
     tick, conditions = lake.progress(lake.bronze).tick, dict[Source, list[tuple[str | None, str]]]()
     for stream_name, text in subject.keys.items():
         conditions.setdefault(app.source(stream_name), []).append((None, text))
-    for path in subject.named_by:
+    for path, text in subject.named_texts:
         source, column_path = split_path(app, path)
-        conditions.setdefault(source, []).extend((column_path, text) for text in subject.keys.values())
+        conditions.setdefault(source, []).append((column_path, text))
     places = [
         place_rows
         for source, wanted in conditions.items()

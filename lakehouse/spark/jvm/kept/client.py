@@ -35,14 +35,14 @@ _engines_in_use: list[KeptEngine] = []  # the one that this process has taken up
 def connect_to_engine(
     settings: Mapping[str, str],
     keep_seconds: float,
-    properties: Callable[[Mapping[str, str]], AbstractContextManager[Path]],
+    properties: Callable[[Mapping[str, str], Path | None], AbstractContextManager[Path]],
     own_arguments: str,
 ) -> SparkSession | None:
     """Return a new session of the folder's engine, which is started if there is none; None if it can't be used.
 
     Then one line says why, and the caller starts a Java of its own. settings: of Spark. properties: gives
-    a file with settings. own_arguments: the user's for spark-submit. A session of an engine without a context
-    of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
+    a file with settings, in a folder. own_arguments: the user's for spark-submit. A session of an engine without a
+    context of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
     """
     try:
         taken_engine = engines.take(files := files_here(for_notebook=is_for_notebook()))
@@ -57,7 +57,7 @@ def connect_to_engine(
     key = hash_of_start(settings, keep_seconds, os.environ)
     if (engine := engines.usable_engine(taken_engine, key)) is None:
         scratch = open_scratch()
-        with properties(scratch.settings(settings)) as properties_file:
+        with properties(scratch.settings(settings), scratch.folder) as properties_file:
             engine = engines.start_engine(
                 taken_engine,
                 key,

@@ -45,7 +45,8 @@ def start_jvm(settings: Mapping[str, str]) -> None:
     arguments_before = os.environ.get(ARGUMENTS)
     is_new = "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None
     scratch = open_scratch() if is_new else None
-    with properties_file(settings if scratch is None else scratch.settings(settings)) as settings_file:
+    java_settings = settings if scratch is None else scratch.settings(settings)
+    with properties_file(java_settings, None if scratch is None else scratch.folder) as settings_file:
         # A user's own spark-defaults.conf still applies to settings that are not in `settings`.
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or NO_ARGUMENTS}"
@@ -96,9 +97,12 @@ def remove_scratch_at_exit() -> None:
 
 
 @contextmanager
-def properties_file(settings: Mapping[str, str]) -> Iterator[Path]:
-    """Give a file with Spark's settings, which only this user can read; it is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
+def properties_file(settings: Mapping[str, str], parent: Path | None) -> Iterator[Path]:
+    """Give a file with Spark's settings, which only this user can read; it is removed at the end.
+
+    parent: the folder of a Java's temporary files, with which it goes if this process is killed; None for the system's.
+    """
+    with tempfile.TemporaryDirectory(prefix="lakehouse-spark-", dir=parent) as folder:
         settings_file = Path(folder) / "spark.properties"
         with os.fdopen(
             os.open(settings_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii"

@@ -1,0 +1,271 @@
+"""A random world: topics with records of every kind, an application over them, and what may happen to it.
+
+Everything is drawn from one seed, but for the moments at which a process has come so far.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from lakehouse.kafka.embedded.broker import Broker
+
+START_MS = 1_700_000_000_000
+RUN = (sys.executable, "-m", "lakehouse.cli.main", "run", "app.py")
+MARK = "LAKEHOUSE_WORLD"  # in the environment of all processes of a world
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="customer string, amount bigint, note string")
+clicks = lh.stream("clicks", key="user string", schema="page string"{own})
+latest = orders.latest("latest_orders")
+totals = orders.group_by("customer").agg(n=lh.count(), total=lh.sum("amount"), most=lh.max("amount")).table("totals")
+visits = (
+    clicks.group_by("user").window(lh.tumbling("10 seconds", grace="365 days")).agg(n=lh.count()).table("visits")
+)
+sizes = totals.group_by("n").agg(customers=lh.count()).table("sizes")
+app = lh.app(
+    latest, totals, visits, sizes, totals.changes().to_topic("totals-changes"),
+    latest.changes(net=True).to_topic("latest-changes"),
+)
+"""
+
+
+@dataclass
+class World:
+    """A folder with a broker, a lake and an application. story: what happened, for people."""
+
+    seed: int
+    folder: Path
+    story: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dice, self.id, self.began = random.Random(self.seed), uuid.uuid4().hex, time.monotonic()
+        self.broker = Broker(self.folder / "kafka")
+        self.job: subprocess.Popen[bytes] | None = None
+        self.sent, self.last_start = 0, 0.0
+        (self.folder / "tmp").mkdir(parents=True)
+
+    # -- set up --
+
+    def open(self) -> None:
+        """Start the broker, make the topics and the application."""
+        self.broker.start()
+        topics = [NewTopic("orders", self.dice.randint(1, 4)), NewTopic("clicks", self.dice.randint(1, 3))]
+        topics += [NewTopic(name, 2) for name in ("totals-changes", "latest-changes")]
+        admin = self._admin()  # as long as its answers are awaited
+        for future in admin.create_topics(topics).values():
+            future.result()
+        own = ", own_table=True" if self.dice.random() < 0.5 else ""
+        (self.folder / "app.py").write_text(APP.format(own=own))
+        (self.folder / "lakehouse.toml").write_text(
+            f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{self.servers}"\n'
+            '[spark]\nmemory = "1g"\nkeep = "1 second"\n'
+        )
+
+    @property
+    def servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{time.monotonic() - self.began:6.1f} s  {text}")
+
+    # -- records --
+
+    def send(self, count: int) -> None:
+        """Produce records to both topics, some of them in a transaction that is aborted."""
+        for aborted in (False, True) if self.dice.random() < 0.3 else (False,):
+            options = {"transactional.id": f"world-{self.id}"} if aborted else {"enable.idempotence": True}
+            producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, "acks": "all", **options})
+            if aborted:
+                producer.init_transactions(30)
+                producer.begin_transaction()
+            for _ in range(5 if aborted else count):
+                self.sent += 1
+                topic, key, value = self._order() if self.dice.random() < 0.6 else self._click()
+                at = START_MS + self.dice.randrange(60_000)
+                producer.produce(topic, value, key, timestamp=at)
+            if aborted:
+                producer.abort_transaction(30)
+            assert producer.flush(60) == 0
+        self.tell(f"sent {count} records")
+
+    def _order(self) -> tuple[str, bytes | None, bytes | None]:
+        key = f"o{self.dice.randrange(30)}".encode()
+        if (chance := self.dice.random()) < 0.12:
+            return "orders", key, None
+        if chance < 0.2:
+            bad = (b"no JSON", b"\xff\xfe\x00", b'{"amount": "many"}', b'{"amount": 1', b"[1]")
+            return "orders", key, self.dice.choice(bad)
+        customer = self.dice.choice(("anna", "Zo\u00eb", "c/3", "\U0001f600", "", "with, comma", None))
+        note = "x" * 100_000 if chance > 0.99 else self.dice.choice(("", "a note", "\u0000\u2028", None))
+        fields = {"customer": customer, "amount": self.dice.randrange(-1000, 1000), "note": note}
+        ascii_only = self.dice.random() < 0.5
+        return "orders", key, json.dumps(fields, ensure_ascii=ascii_only).encode()
+
+    def _click(self) -> tuple[str, bytes | None, bytes | None]:
+        key = None if self.dice.random() < 0.1 else f"u{self.dice.randrange(5)}".encode()
+        chance = self.dice.random()
+        value = None if chance < 0.05 else b"{" if chance < 0.1 else b'{"page": "home"}'
+        return "clicks", key, value
+
+    # -- the job --
+
+    def environ(self) -> dict[str, str]:
+        environ = {name: text for name, text in os.environ.items() if not name.startswith("LAKEHOUSE_")}
+        for name in ("LAKEHOUSE_JARS",):
+            if name in os.environ:
+                environ[name] = os.environ[name]
+        return {**environ, MARK: self.id, "TMPDIR": str(self.folder / "tmp")}
+
+    def call(self, *arguments: str, timeout: int = 600) -> subprocess.CompletedProcess[bytes]:
+        command = (sys.executable, "-m", "lakehouse.cli.main", *arguments)
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environ(), capture_output=True, timeout=timeout, check=False
+        )
+
+    def start_job(self) -> None:
+        log = (self.folder / "job.log").open("ab")
+        self.job = subprocess.Popen(
+            RUN, cwd=self.folder, env=self.environ(), stdout=log, stderr=log, start_new_session=True
+        )
+        self.last_start = time.monotonic()
+        self.tell("started the job")
+
+    def has_job(self) -> bool:
+        return self.job is not None and self.job.poll() is None
+
+    def await_end(self, seconds: float) -> int:
+        """Wait for the job's end; return its exit code. Raises AssertionError if it does not come."""
+        assert self.job is not None
+        try:
+            return self.job.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the job did not end within {seconds} s") from None
+
+    def members(self) -> list[psutil.Process]:
+        """The running processes of this world, without the broker."""
+        result = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.id and process.status() != psutil.STATUS_ZOMBIE:
+                    result.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return result
+
+    # -- faults --
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        return {
+            "kill": self._kill_group, "terminate": self.terminate, "freeze": self._freeze,
+            "kill Java": self._kill_java, "kill a worker": self._kill_worker, "kill the broker": self._kill_broker,
+            "stop the broker": self._stop_broker, "add a partition": self._add_partition,
+            "lose control": self._lose_control, "lose a checkpoint": self._lose_checkpoint,
+        }  # fmt: skip
+
+    def _kill_group(self) -> None:
+        assert self.job is not None
+        os.killpg(self.job.pid, signal.SIGKILL)
+        self.job.wait()
+
+    def terminate(self, codes: tuple[int, ...] = (0,)) -> None:
+        """End the job by SIGTERM. codes: with which it may end."""
+        assert self.job is not None
+        began = time.monotonic()
+        self.job.send_signal(signal.SIGTERM)
+        code = self.await_end(60)
+        self.tell(f"it ended with {code} after {time.monotonic() - began:.1f} s")
+        assert code in codes, f"SIGTERM: exit code {code}"
+
+    def _freeze(self) -> None:
+        assert self.job is not None
+        os.killpg(self.job.pid, signal.SIGSTOP)
+        time.sleep(self.dice.uniform(1, 8))
+        os.killpg(self.job.pid, signal.SIGCONT)
+
+    def _java(self) -> list[psutil.Process]:
+        return [process for process in self.members() if process.name() == "java"]
+
+    def _kill_java(self) -> None:
+        for process in self._java():
+            process.kill()
+        code = self.await_end(90)
+        assert code == 1, f"without its Java the job ended with {code}"
+
+    def _kill_worker(self) -> None:
+        workers = [item for item in self.members() if any("pyspark" in part for part in item.cmdline())]
+        if workers:
+            self.dice.choice(workers).kill()
+
+    def _kill_broker(self) -> None:
+        process = self.broker.running.process()
+        assert process is not None
+        process.kill()
+        time.sleep(self.dice.uniform(0.5, 6))
+        self._restart_broker()
+
+    def _stop_broker(self) -> None:
+        self.broker.stop()
+        time.sleep(self.dice.uniform(0.5, 12))
+        self._restart_broker()
+
+    def _restart_broker(self) -> None:
+        self.broker = Broker(self.folder / "kafka")
+        self.broker.start()
+
+    def _add_partition(self) -> None:
+        topic = self.dice.choice(("orders", "clicks"))
+        admin = self._admin()
+        count = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
+        for future in admin.create_partitions([NewPartitions(topic, count + 1)]).values():
+            future.result()
+
+    def _lose_control(self) -> None:
+        """Remove what may be lost, while no job runs: checkpoints, and the progress of publishing."""
+        if self.has_job():
+            self._kill_group()
+        for name in ("checkpoints", "published"):
+            shutil.rmtree(self.lake / "control" / name, ignore_errors=True)
+
+    def _lose_checkpoint(self) -> None:
+        """Remove what Delta makes from a log, of a table."""
+        logs = sorted(self.lake.glob("*/*/_delta_log"))
+        for log in self.dice.sample(logs, min(len(logs), 2)):
+            for file in (*log.glob("_last_checkpoint"), *log.glob("*.crc"), *log.glob("*.checkpoint*")):
+                file.unlink(missing_ok=True)
+
+    # -- the end --
+
+    def close(self) -> None:
+        """End everything that runs in this world, and nothing else."""
+        for process in self.members():
+            process.kill()
+        if self.job is not None:
+            self.job.wait()
+        self.broker.stop()
+
+    def facts(self) -> dict[str, Any]:
+        return {"seed": self.seed, "records": self.sent, "seconds": round(time.monotonic() - self.began, 1)}
