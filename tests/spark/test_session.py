@@ -117,3 +117,13 @@ def test_a_suite_of_scenarios_leaves_the_session_that_was_there(spark: SparkSess
     with suite.spark_engine():
         pass
     assert spark.range(3).count() == 3
+
+
+def test_a_java_that_is_gone_leaves_no_trace_of_counts(spark, capsys) -> None:
+    server = spark.sparkContext._accumulatorServer
+    for error, is_told in ((EOFError(), False), (ConnectionResetError(), False), (ValueError("wrong"), True)):
+        try:
+            raise error
+        except type(error):
+            server.handle_error(None, ("127.0.0.1", 1))
+        assert ("Traceback" in capsys.readouterr().err) == is_told

@@ -132,9 +132,7 @@ def check_versions(world: World, bronze: list[oracle.Taken]) -> None:
         path = world.lake / "silver" / name
         versions = list(oracle.commit_ticks(path))
         for version, tick in world.dice.sample(versions, min(len(versions), VERSIONS_CHECKED)):
-            known = sorted(
-                (record for topic, at, record in bronze if topic == "orders" and at <= tick), key=lambda r: r[:2]
-            )
+            known = [taken.record for taken in bronze if taken.topic == "orders" and taken.tick <= tick]
             compare(f"{name} at tick {tick}", oracle.table_rows(path, name, version), oracle.FOLDS[name](known))
 
 

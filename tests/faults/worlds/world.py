@@ -216,7 +216,7 @@ class World:
         assert code == 1, f"without its Java the job ended with {code}"
 
     def _kill_worker(self) -> None:
-        workers = [item for item in self.members() if any("pyspark" in part for part in item.cmdline())]
+        workers = [item for item in self.members() if any("pyspark.daemon" in part for part in item.cmdline())]
         if workers:
             self.dice.choice(workers).kill()
 

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.logger import PySparkLogger
@@ -250,6 +251,7 @@ def open_session(settings: Settings) -> SparkSession:
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     _silence_py4j()
+    _silence_accumulators(session)
     if not is_local(master):
         try:
             prepare_executors(session, settings)
@@ -362,6 +364,20 @@ def _silence_py4j() -> None:
     """Keep Py4J from writing the trace of each error that Python raised in a batch, or got from Java."""
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_is_not_of_py4j)  # once: the same filter is not added again
+
+
+def _silence_accumulators(session: SparkSession) -> None:
+    """Let the server that takes in Java's counts print no trace when Java is gone: the error that follows says it."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    report = type(server).handle_error
+
+    def report_unless_closed(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            report(server, request, client_address)
+
+    server.handle_error = report_unless_closed
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
