@@ -38,6 +38,7 @@ def test_the_real_command_reads_each_argument_list_as_it_is_meant(command):
     request = {
         "table": "totals", "tables": ["totals"], "target": "then", "clock": "tick", "moment": "4", "keep_hours": 200,
         "dry_run": True, "damage": None, "stream": "orders", "contains": "x", "fix": "f", "reason": "--why",
+        "key": "4711", "named_by": ["orders.customer"], "value": "--value",
     }  # fmt: skip
     name, positionals, _ = commands.COMMANDS[command](WHERE, request)
     actual: Any = typer.main.get_command(app)
