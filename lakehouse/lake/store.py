@@ -211,13 +211,13 @@ def read_file(path: str) -> bytes:
     return content
 
 
-def write_file(path: str, content: bytes) -> None:
-    """Write a file whole, in place of the one before. Raises StorageError, OSError."""
+def write_file(path: str, text: str) -> None:
+    """Write a file of text whole, in place of the one before. Raises StorageError, OSError."""
     if not is_remote(path):
-        write_durably(Path(path), content.decode())
+        write_durably(Path(path), text)
         return
     with file_system_of(path) as (file_system, inner_path), file_system.open_output_stream(inner_path(path)) as stream:
-        stream.write(content)
+        stream.write(text.encode())
 
 
 def remove_file(path: str) -> None:
@@ -255,9 +255,7 @@ def read_lines(path: str) -> Iterator[str]:
             for line in lines:
                 yield line.decode()
         return
-    with file_system_of(path) as (file_system, inner_path):
-        content = file_system.open_input_stream(inner_path(path)).readall()
-    yield from content.decode().splitlines(keepends=True)
+    yield from read_file(path).decode().splitlines(keepends=True)
 
 
 def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:

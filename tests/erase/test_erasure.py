@@ -250,4 +250,10 @@ def test_a_record_of_a_place_is_erased_and_what_names_it_elsewhere_is_found(benc
     assert outcome.erasure.is_finished
     assert erase(bench, app, first, values=[ANNA]).erasure.is_finished, "given again, it searches again"
     assert bench.rows(app.tables[0]) == {("k2",): {"note": "for bo-lind"}}
+    # A record of the same kind that comes later is erased by the same command, whatever the last search found.
+    late = replace(records[1], offset=3, tick=outcome.erasure.tick + 1, key=b"k3")
+    write_bronze(bench.lake, app, [late])
+    bench.catch_up(app)
+    again = erase(bench, app, by_text, values=[ANNA])
+    assert (again.erasure.is_finished, again.erasure.id != outcome.erasure.id) == (True, True)
     check_audits(bench, app)

@@ -39,15 +39,14 @@ def test_a_note_is_read_as_it_was_written_and_names_nobody(tmp_path: Path) -> No
 def test_an_erasure_is_recognized_by_what_was_asked() -> None:
     erasures = [Erasure.begin(ASKED, "", ""), Erasure.begin(ASKED, "second", "")]
     assert erasures[0].subject != erasures[1].subject, "each has a salt of its own"
-    assert find_erasure(erasures, ASKED, finished=False) == erasures[1]
-    assert find_erasure(erasures, ASKED, finished=True) is None
+    assert find_erasure(erasures, ASKED) == erasures[1]
     for other in (
         replace(ASKED, keys={"customers": "4712"}),
         replace(ASKED, keys={"orders": "4711"}),
         replace(ASKED, named_by=()),
         replace(ASKED, places={"orders": {0: (3, 5)}}),
     ):
-        assert find_erasure(erasures, other, finished=False) is None
+        assert find_erasure(erasures, other) is None
 
 
 def test_columns_hold_the_keys_or_texts_of_their_own() -> None:

@@ -146,7 +146,7 @@ def _parse(content: Mapping[str, Any]) -> Erasure:
     return Erasure(**{**content, **lists, "searches": tuple(Search(**item) for item in content["searches"])})
 
 
-def find_erasure(erasures: Iterable[Erasure], subject: ErasureSubject, *, finished: bool) -> Erasure | None:
-    """Return the newest erasure of a subject, of those that are finished, or of those that are not."""
-    matching = [item for item in erasures if item.is_finished == finished and item.is_of(subject)]
+def find_erasure(erasures: Iterable[Erasure], subject: ErasureSubject) -> Erasure | None:
+    """Return the newest erasure of a subject; None if there is none."""
+    matching = [item for item in erasures if item.is_of(subject)]
     return matching[-1] if matching else None

@@ -18,8 +18,8 @@ COMMIT_FILE = re.compile(r"(\d{20})\.json")
 DERIVED_FILE = re.compile(r"\d{20}\.(crc|checkpoint.*|\d{20}\.compacted\.json)|\..*\.crc")
 
 
-def scrub_log(path: str) -> int:
-    """Take the values of rows out of all commits of a table but for its present files; return how many changed.
+def scrub_log(path: str) -> None:
+    """Take the values of rows out of all commits of a table but for its present files.
 
     The table's older versions must not be readable any more: their files are gone already. Nothing may write the table
     meanwhile. A new checkpoint takes the place of all earlier ones.
@@ -27,25 +27,22 @@ def scrub_log(path: str) -> int:
     table = store.open_delta(path)
     live_files = set(reader.to_arrow_table(table.get_add_actions())["path"].to_pylist())
     table.create_checkpoint()
-    newest_checkpoint, log_path, changed_count = f"{table.version():020}.checkpoint", f"{path}/_delta_log", 0
+    newest_checkpoint, log_path = f"{table.version():020}.checkpoint", f"{path}/_delta_log"
     for name in store.file_names(log_path):
         if COMMIT_FILE.fullmatch(name):
-            changed_count += _scrub_commit(f"{log_path}/{name}", live_files)
+            _scrub_commit(f"{log_path}/{name}", live_files)
         elif DERIVED_FILE.fullmatch(name) and not name.startswith(newest_checkpoint):
             store.remove_file(f"{log_path}/{name}")
     for name in store.file_names(f"{log_path}/_sidecars"):
         store.remove_file(f"{log_path}/_sidecars/{name}")
-    return changed_count
 
 
-def _scrub_commit(path: str, live_files: Collection[str]) -> bool:
-    """Rewrite a commit without the values of rows; return whether it had some."""
+def _scrub_commit(path: str, live_files: Collection[str]) -> None:
+    """Rewrite a commit without the values of rows, if it has some."""
     lines = [line.rstrip("\n") for line in store.read_lines(path)]
     scrubbed_lines = [_scrub_action(line, live_files) for line in lines]
-    if scrubbed_lines == lines:
-        return False
-    store.write_file(path, "".join(f"{line}\n" for line in scrubbed_lines).encode())
-    return True
+    if scrubbed_lines != lines:
+        store.write_file(path, "".join(f"{line}\n" for line in scrubbed_lines))
 
 
 def _scrub_action(line: str, live_files: Collection[str]) -> str:

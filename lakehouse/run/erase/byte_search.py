@@ -1,10 +1,10 @@
 """Searches every file of a lake for values: raw, and inside of the pages of Parquet files.
 
 A value is found where it stands by itself: not as a part of a longer word or number. It may be spelled with the escapes
-of JSON. A number of digits alone would be
-found by chance in counts and offsets, so it is searched where it can mean the key: as a whole text, in quotes, and in
-columns and JSON fields of the names that are given. In the raw bytes of a Parquet file a text of less than five bytes
-would be found by chance, too: there such a text is searched in the values and in the statistics.
+of JSON. A number of digits alone would be found by chance in counts and offsets, so it is searched where it can mean
+the key: as a whole text, in quotes, and in columns and JSON fields of the names that are given. In the raw bytes of a
+Parquet file a text of less than five bytes would be found by chance, too: there such a text is searched in the values
+and in the statistics.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, NotFound, PlanError
-from lakehouse.lake import store
+from lakehouse.lake import reader, store
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.writer_leases import ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
@@ -26,6 +27,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.run.deploy.deployment import Deployed
 from lakehouse.run.erase.byte_search import Occurrence
 from lakehouse.run.erase.search import search_erased
 from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, refuse_restored
@@ -42,6 +44,9 @@ from lakehouse.spark.history.erasable_records import check_subject, erasable_rec
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.table import files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NOTHING = "erase: bronze has no such record; there is nothing to erase."
 VACUUM_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
@@ -73,14 +78,15 @@ class Erased:
 def plan_erasure(lake: OpenLake, app: App, subject: ErasureSubject) -> ErasurePlan:
     """Say what an erasure would do; nothing is changed. Raises PlanError, ConfigError, NotFound without a record."""
     check_subject(app, subject)
-    counts = {
-        row["topic"]: row["count"]
-        for row in erasable_records(lake, app, subject).groupBy("topic").count().orderBy("topic").collect()
-    }
+    return _plan_records(lake, app, erasable_records(lake, app, subject))
+
+
+def _plan_records(lake: OpenLake, app: App, rows: DataFrame) -> ErasurePlan:
+    """Return the plan to erase rows of bronze. Raises PlanError, NotFound without a row."""
+    counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().orderBy("topic").collect()}
     if not counts:
         raise NotFound(NOTHING)
-    tables = touched_tables(lake, app, counts)
-    return _plan_of(app, counts, tables)
+    return _plan_of(app, counts, touched_tables(lake, app, counts))
 
 
 def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table]) -> ErasurePlan:
@@ -112,8 +118,8 @@ def touched_tables(lake: OpenLake, app: App, topics: Iterable[str]) -> tuple[Tab
     Raises PlanError if the lake has a table that the application does not declare, or not so, or one that was restored.
     """
     read_topics = set(topics)
-    _refuse_other_tables(lake, app)
-    refuse_unknown_topics(lake.layout, app)
+    _refuse_other_tables(lake.layout, app)
+    _refuse_other_topics(lake.layout, app)
     tables = tuple(
         table for table in app.tables if read_topics & set(table.stream.topics) and lake.open(table).table_exists()
     )
@@ -128,7 +134,7 @@ def touched_tables(lake: OpenLake, app: App, topics: Iterable[str]) -> tuple[Tab
     return tables
 
 
-def refuse_unknown_topics(layout: Layout, app: App) -> None:
+def _refuse_other_topics(layout: Layout, app: App) -> None:
     """Raise PlanError if the lake publishes a topic that the application does not declare: it would keep the rows."""
     declared_topics = {sink.topic for sink in app.sinks}
     noted_topics = [name.removesuffix(".json") for name in store.file_names(layout.published_notes)]
@@ -140,10 +146,9 @@ def refuse_unknown_topics(layout: Layout, app: App) -> None:
         )
 
 
-def _refuse_other_tables(lake: OpenLake, app: App) -> None:
+def _refuse_other_tables(layout: Layout, app: App) -> None:
     declared_names = {table.name for table in app.tables}
-    kept_names = folders.folder_names(lake.spark, lake.layout.silver("").rstrip("/"))
-    if unknown_names := sorted(set(kept_names) - declared_names):
+    if unknown_names := sorted(set(reader.table_names(layout, "silver")) - declared_names):
         raise PlanError(
             f"erase: the lake has {tables_text(unknown_names)}, which the application does not declare; expected an "
             "application with all tables of the lake, since each of them may hold the records. Add the declaration, "
@@ -177,13 +182,11 @@ class Eraser:
         why = self._why
         if any(value and value in why.reason for value in searched_values):
             raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
-        erasures = erasure_log.read_erasures(self._layout)
-        erasure = erasure_log.find_erasure(erasures, subject, finished=False)
-        if erasure is None:
-            earlier = erasure_log.find_erasure(erasures, subject, finished=True)
-            if earlier is not None and erasable_records(self._lake, self._app, subject).isEmpty():
-                earlier, result = search_erased(self._layout, earlier, searched_values)
-                return Erased(earlier, occurrences=result.occurrences)
+        erasure = erasure_log.find_erasure(erasure_log.read_erasures(self._layout), subject)
+        # One that has been purged is searched again, unless such records have come since.
+        if erasure is None or (
+            erasure.has("purged") and not erasable_records(self._lake, self._app, subject).isEmpty()
+        ):
             erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
             ("chosen", lambda current: self._choose(current, subject)),
@@ -205,22 +208,19 @@ class Eraser:
         interventions.check_complete(self._lake, BronzeState(tick=self._lake.progress(self._lake.bronze).tick))
         rows = erasable_records(self._lake, self._app, subject).persist()
         try:
-            if rows.isEmpty():
-                raise NotFound(NOTHING)
-            topics = [row["topic"] for row in rows.select("topic").distinct().collect()]
-            tables = touched_tables(self._lake, self._app, topics)
+            plan = _plan_records(self._lake, self._app, rows)
             erasure_log.write_erasure(self._layout, erasure)
-            counts = erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)
+            erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)
         finally:
             rows.unpersist()
         columns = {name for key in subject.keys for name in self._key_names(key)}
         columns |= {split_path(self._app, path)[1].rpartition(".")[2] for path in subject.named_by}
         return replace(
             erasure,
-            records=counts,
-            tables=tuple(table.name for table in tables),
+            records=plan.records,
+            tables=plan.tables,
             columns=tuple(sorted(columns)),
-            stages=_plan_of(self._app, counts, tables).stages,
+            stages=plan.stages,
         )
 
     def _key_names(self, stream_name: str) -> Iterator[str]:
@@ -238,11 +238,11 @@ class Eraser:
 
     def _record_paths(self, erasure: Erasure) -> list[str]:
         """Return the paths of the tables that have rows of bronze, or their places."""
-        layout, spark = self._layout, self._lake.spark
+        layout = self._layout
         paths = [layout.records, layout.intervention_records]
         paths += [layout.own_records(topic) for topic in erasure.records]
-        paths += [layout.quarantine(name) for name in folders.folder_names(spark, layout.quarantine("").rstrip("/"))]
-        paths += [layout.late(name) for name in folders.folder_names(spark, layout.late("").rstrip("/"))]
+        paths += [layout.quarantine(name) for name in reader.table_names(layout, "quarantine")]
+        paths += [layout.late(name) for name in reader.table_names(layout, "late")]
         return [path for path in paths if self._lake.exists(path)]
 
     def _swap(self, erasure: Erasure) -> Erasure:
@@ -250,7 +250,7 @@ class Eraser:
         tables = self._tables(erasure)
         if not tables:
             return erasure
-        beside = f"erase-{erasure.id}"
+        names, beside = tuple(table.name for table in tables), f"erase-{erasure.id}"
         decided_ticks = [
             decision.at
             for decision in interventions.read_interventions(self._lake, tables[0].name)
@@ -261,24 +261,23 @@ class Eraser:
                 bring_table(self._lake.open(table), self._app, decided_ticks[0])
             folders.remove_folder(self._lake.spark, replace(self._layout, beside=beside).tables)
             return replace(erasure, tick=decided_ticks[0])
-        names = frozenset(table.name for table in tables)
-        beside_lake = self._lake.with_layout(replace(self._layout, beside=beside, members=names))
+        beside_lake = self._lake.with_layout(replace(self._layout, beside=beside, members=frozenset(names)))
         basis = basis_of(tables, interventions.last_intervention_tick(self._lake))
         with repair_leases(self._layout, names):
             build_tables(beside_lake, tables, listen=self._listen)
             differing = {table.name: compare(self._lake.open(table), beside_lake.open(table)) for table in tables}
         stages: tuple[Stage, ...] = (
-            *(RequireStopped(table.name) for table in tables),
+            *map(RequireStopped, names),
             Intervene(
                 "swap",
-                tuple(table.name for table in tables),
+                names,
                 {"beside": beside, "members": {table.name: declaration_digest(table) for table in tables},
                  "erasure": erasure.id},
                 {table.name: {"declaration": declaration_of(table), "changed": False} for table in tables},
             ),
-            RemoveBuild(tuple(table.name for table in tables), beside),
+            RemoveBuild(names, beside),
         )  # fmt: skip
-        outcome = carry_out(self._lake, self._app, RepairPlan(stages, _Swapped(differing), basis), self._why)
+        outcome = carry_out(self._lake, self._app, RepairPlan(stages, Deployed(differing, None), basis), self._why)
         self._differing = differing
         return replace(erasure, tick=outcome.tick)
 
@@ -317,12 +316,3 @@ class Eraser:
             for name in sorted(erasure.tables):
                 leases.enter_context(table_lease(self._layout, name))
             yield
-
-
-@dataclass(frozen=True, slots=True)
-class _Swapped:
-    differing: Mapping[str, Difference]
-    tick: int | None = None
-
-    def at_tick(self, tick: int) -> _Swapped:
-        return replace(self, tick=tick)

@@ -94,10 +94,8 @@ class Erasures(Deployments):
         from lakehouse.run.erase.erasure import Erased
         from lakehouse.run.erase.search import search_erased
 
-        erasures, subject = self.erasures(), _subject_of(keys, named_by, records)
-        erasure = erasure_log.find_erasure(erasures, subject, finished=True) or erasure_log.find_erasure(
-            erasures, subject, finished=False
-        )
+        subject = _subject_of(keys, named_by, records)
+        erasure = erasure_log.find_erasure(self.erasures(), subject)
         if erasure is None:
             raise NotFound("erase: nobody has asked to erase this; expected the same keys, columns and records.")
         if not erasure.has("purged"):
@@ -110,8 +108,8 @@ class Erasures(Deployments):
 
     def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:
         """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further."""
-        unfinished = erasure_log.find_erasure(self.erasures(), subject, finished=False)
-        if unfinished is not None and unfinished.has("chosen"):
+        begun = erasure_log.find_erasure(self.erasures(), subject)
+        if begun is not None and begun.has("chosen") and not begun.has("purged"):
             return
         from lakehouse.run.erase.source_tombstones import write_tombstones
         from lakehouse.run.job.job import Job

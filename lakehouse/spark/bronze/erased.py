@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.kafka.holes import OffsetRange
 from lakehouse.lake.properties import ERASURE
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import is_delta_table, new_table, quote_name, read_properties, set_properties
+from lakehouse.spark.transaction import new_table, quote_name, read_properties, set_properties
 
 SCHEMA = (
     "id string, topic string, topic_id string, partition int, offset bigint, tick bigint, timestamp timestamp, "
@@ -25,21 +25,16 @@ PLACE = ("topic", "partition", "offset", "tick")  # rows of late records have no
 APPEND_ONLY = "delta.appendOnly"
 
 
-def keep_places(lake: OpenLake, id: str, bronze_rows: DataFrame, salt: str) -> dict[str, int]:
-    """Keep the places of the records of an erasure, in place of those kept before; return their numbers by topic.
-
-    bronze_rows: the records, each once. The next writer of bronze may go on where this one is killed.
-    """
+def keep_places(lake: OpenLake, id: str, bronze_rows: DataFrame, salt: str) -> None:
+    """Keep the places of the records of an erasure, in place of those kept before. bronze_rows: they, each once."""
     path = lake.layout.erased_records
-    if not is_delta_table(lake.spark, path):
+    if not lake.exists(path):
         new_table(lake.spark, path, SCHEMA).execute()
     DeltaTable.forPath(lake.spark, path).delete(F.col("id") == id)
     parts = [F.coalesce(F.base64(name), F.lit("-")) for name in ("key", "value")]
     rows = bronze_rows.withColumns({"id": F.lit(id), "hash": F.sha2(F.concat_ws(".", F.lit(salt), *parts), 256)})
     columns = lake.read(path).columns
     rows.select(*columns).coalesce(1).write.format("delta").mode("append").save(path)
-    counts = read_places(lake, id).groupBy("topic").count().orderBy("topic")
-    return {row["topic"]: row["count"] for row in counts.collect()}
 
 
 def read_places(lake: OpenLake, id: str | None = None) -> DataFrame:
@@ -52,7 +47,7 @@ def with_erased(lake: OpenLake, bronze_rows: DataFrame) -> DataFrame:
     """Add the places of erased records to rows of bronze: only the columns that places have."""
     columns = ("topic", "topic_id", "partition", "offset", "tick", "order_time")
     rows = bronze_rows.select(*columns)
-    if not is_delta_table(lake.spark, lake.layout.erased_records):
+    if not lake.exists(lake.layout.erased_records):
         return rows
     return rows.unionByName(read_places(lake).select(*columns))
 
@@ -62,8 +57,8 @@ def delete_records(lake: OpenLake, id: str, path: str) -> None:
 
     Nothing may write the table meanwhile. Call it with a session of its own: the commit has no number.
     """
-    was_append_only = read_properties(lake.spark, path).get(APPEND_ONLY) == "true"
-    if was_append_only:
+    append_only = read_properties(lake.spark, path).get(APPEND_ONLY)
+    if append_only == "true":
         set_properties(lake.spark, path, {APPEND_ONLY: "false"}, ERASURE)
     places = read_places(lake, id).select(*PLACE).distinct()
     topics = [row["topic"] for row in places.select("topic").distinct().collect()]
@@ -71,18 +66,13 @@ def delete_records(lake: OpenLake, id: str, path: str) -> None:
     of_topics = F.col("t.topic").isin(topics)  # the other topics' files are not read
     merge = DeltaTable.forPath(lake.spark, path).alias("t").merge(places.alias("e"), F.expr(same_place) & of_topics)
     merge.whenMatchedDelete().execute()
-    set_append_only(lake, path)
-
-
-def set_append_only(lake: OpenLake, path: str) -> None:
-    """Protect a table of bronze from deletes again."""
-    if read_properties(lake.spark, path).get(APPEND_ONLY) == "false":
+    if append_only is not None:  # "false" after a kill in between
         set_properties(lake.spark, path, {APPEND_ONLY: "true"}, ERASURE)
 
 
 def read_erased_ranges(lake: OpenLake, topics: Iterable[str]) -> dict[tuple[str, str, int], list[OffsetRange]]:
     """Return the offsets of erased records as ranges, by topic, topic id and partition."""
-    if not is_delta_table(lake.spark, lake.layout.erased_records):
+    if not lake.exists(lake.layout.erased_records):
         return {}
     ranges: dict[tuple[str, str, int], list[OffsetRange]] = {}
     places = (

@@ -108,7 +108,7 @@ def totals(records: Iterable[Stored]) -> Rows:
 
 
 def sizes(records: Iterable[Stored]) -> Rows:
-    """How many customers have a number of orders; numbers that nobody has any more count 0, see `visible`."""
+    """How many customers have a number of orders; `table_rows` leaves out numbers that nobody has any more."""
     counts: Rows = {}
     for row in totals(records).values():
         counts[row["n"]] = {"customers": counts.get(row["n"], {"customers": 0})["customers"] + 1}

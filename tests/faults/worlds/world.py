@@ -134,10 +134,8 @@ class World:
     # -- the job --
 
     def environ(self) -> dict[str, str]:
-        environ = {name: text for name, text in os.environ.items() if not name.startswith("LAKEHOUSE_")}
-        for name in ("LAKEHOUSE_JARS",):
-            if name in os.environ:
-                environ[name] = os.environ[name]
+        own = ("LAKEHOUSE_JARS",)
+        environ = {name: text for name, text in os.environ.items() if name in own or not name.startswith("LAKEHOUSE_")}
         return {**environ, MARK: self.id, "TMPDIR": str(self.folder / "tmp")}
 
     def call(self, *arguments: str, timeout: int = 600) -> subprocess.CompletedProcess[bytes]:
