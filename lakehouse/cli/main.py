@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import groups
+from lakehouse.cli.start.run_signals import own_process
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message
 from lakehouse.cli.terminal.options import JSON
@@ -79,6 +80,7 @@ def run() -> None:
     """The console entry of pyproject.toml."""
     sys.excepthook = show_trace
     allow_keeping(allowed=True)
+    own_process()
     with phases_shown(quiet=JSON in sys.argv):
         code = main(sys.argv[1:])
     _end_process(code)

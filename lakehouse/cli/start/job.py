@@ -1,20 +1,15 @@
-"""Runs an application for a command or a job: the signals that stop it, its events, its summary."""
+"""Runs an application for a command or a job: its events, its summary."""
 
 from __future__ import annotations
 
-import _thread
 import argparse
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lakehouse.cli.start.run_signals import STOP_SECONDS, RunSignals
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import BAD_INPUT, FAILED, OK, exit_code
 from lakehouse.cli.terminal.waiting import phases_shown
@@ -24,14 +19,11 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings
-from lakehouse.signals import event_setter
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
 
-# From a signal on; then what is under way is cut off, so that a command has ended ten seconds after it.
-STOP_SECONDS = 8.0
 CUT_OFF = (
     f"it took longer than {STOP_SECONDS:.0f} s to stop, so Java was ended. The next start does what was under way."
 )
@@ -55,22 +47,22 @@ def run_until(
         rows += event.records if event.kind == "tick" else 0
         listen(event)
 
-    with _terminated_like_interrupted(), open_kafka(settings) as servers:
+    with RunSignals() as signals, open_kafka(settings) as servers, signals.ending_by_fault():
         if parts is None or "ingest" in parts:
             topics.check_topics(settings, app, servers)  # the last check before Spark starts
         lake = Lake(settings=settings)
-        _ = lake.spark  # import it first: pyspark sets its own handler for Ctrl-C
+        _ = lake.spark
+        signals.set_handlers()  # pyspark has set its own for Ctrl-C
         if until == CAUGHT_UP:
-            with _terminated_like_interrupted():
-                lake.run(app, until="caught_up", parts=parts, listen=tell)
+            lake.run(app, until="caught_up", parts=parts, listen=tell)
         else:
-            with _stopped_by_signals() as (stop_event, deadline):
-                try:
+            try:
+                with signals.stopping() as stop_event:
                     lake.run(app, parts=parts, stop=stop_event, listen=tell)
-                except Exception:
-                    if not deadline.has_passed:
-                        raise
-                    tell(JobEvent("cut off", 0, 0, time.monotonic() - start_time, {"message": CUT_OFF}))
+            except Exception:
+                if not signals.is_cut_off:
+                    raise
+                tell(JobEvent("cut off", 0, 0, time.monotonic() - start_time, {"message": CUT_OFF}))
     return {
         "event": "done",
         "rows": rows,
@@ -118,81 +110,6 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
         "null_keys": {name: null_keys_by_table[name] for name in facts_by_table if null_keys_by_table.get(name)},
         **({"ahead": [asdict(table) for table in ahead]} if (ahead := tables_ahead(layout)) else {}),
     }
-
-
-class _Deadline:
-    """Ends Java some seconds after a signal, unless the run has ended by then: all that waits for it goes on with an
-    error. Nothing is lost, as with any kill."""
-
-    def __init__(self) -> None:
-        self.has_passed = self._is_over = False
-
-    def start(self) -> None:
-        """Called by a handler of signals, which must take no locks: `threading.Timer` would."""
-        _thread.start_new_thread(self._wait, ())
-
-    def cancel(self) -> None:
-        self._is_over = True
-
-    def _wait(self) -> None:
-        time.sleep(STOP_SECONDS)
-        if not self._is_over:
-            from lakehouse.spark.jvm.session.launch import kill_java
-
-            self.has_passed = True
-            kill_java()
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[tuple[threading.Event, _Deadline]]:
-    """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C ends the process at once."""
-    stop_event, deadline = threading.Event(), _Deadline()
-    set_stop = event_setter(stop_event)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        set_stop(number, frame)
-        deadline.start()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
-        try:
-            yield stop_event, deadline
-        finally:
-            deadline.cancel()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C unwind the stack, so that the process releases leases, and a broker of its own."""
-    deadline, signals = _Deadline(), list[int]()
-
-    def on_signal(number: int, frame: FrameType | None) -> NoReturn:
-        signals.append(number)
-        deadline.start()
-        sys.exit(128 + number)
-
-    with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
-        try:
-            yield
-        except Exception:
-            if not deadline.has_passed:
-                raise
-            sys.exit(128 + signals[0])
-        finally:
-            deadline.cancel()
-
-
-@contextmanager
-def _set_signal_handlers(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers; elsewhere the owner of the process decides
-        return
-    previous_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
 
 
 class _JobArgumentParser(argparse.ArgumentParser):
