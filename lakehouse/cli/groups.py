@@ -24,7 +24,7 @@ from lakehouse.cli.serve import airflow, spark
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
-from lakehouse.cli.start import demo, doctor, infer, init, plan, run_app, setup, status
+from lakehouse.cli.start import demo, doctor, explain_error, infer, init, plan, run_app, setup, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, expect, test
 
 Command = Callable[..., None]
@@ -55,6 +55,7 @@ ALONE: Mapping[str, Command] = {
     "query": read.query,
     "sql": sql.sql,
 }
+UNLISTED: Mapping[str, Command] = {"explain-error": explain_error.explain_error}  # an error names it
 GROUPS = (
     Group(
         "kafka",
@@ -241,6 +242,8 @@ def add_to(app: typer.Typer) -> None:
     """Add all commands to an application of Typer, in the order of its help."""
     for name, command in ALONE.items():
         app.command(name, cls=_command_class(command), help=_help_text(command))(command)
+    for name, command in UNLISTED.items():
+        app.command(name, help=_help_text(command), hidden=True)(command)
     for group in GROUPS:
         group_class = TestOrPaths if group.name == "test" else Names
         group_app = typer.Typer(help=group.help, no_args_is_help=True, cls=group_class)

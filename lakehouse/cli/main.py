@@ -68,7 +68,11 @@ def main(arguments: Sequence[str]) -> int:
         if debug or (file_message is None and not isinstance(error, LakehouseError)):
             raise
         show.say(f"error: {file_message or error}", stderr=True)
-        return exit_code(error) if isinstance(error, LakehouseError) else FAILED
+        if not isinstance(error, LakehouseError):
+            return FAILED
+        if sys.stderr.isatty():
+            show.say(f"More: lakehouse explain-error {type(error).__name__}", stderr=True)
+        return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as system_exit:

@@ -13,7 +13,7 @@ COLUMNS = "city string, n int, total decimal(20, 2), _position int"
 
 
 def test_keys_are_added_removed_and_changed(spark: SparkSession) -> None:
-    from lakehouse.spark.fold.content import compare_tables
+    from lakehouse.spark.content import compare_tables
 
     before = spark.createDataFrame(
         [("a", 1, Decimal("1.50"), 1), ("b", 1, None, 2), (None, 2, Decimal(3), 3)], COLUMNS
@@ -36,7 +36,7 @@ def test_keys_are_added_removed_and_changed(spark: SparkSession) -> None:
 
 
 def test_a_column_that_one_side_lacks_is_null_there(spark: SparkSession) -> None:
-    from lakehouse.spark.fold.content import compare_tables
+    from lakehouse.spark.content import compare_tables
 
     before = spark.createDataFrame([("a", 1)], "city string, n int")
     null, five = (spark.createDataFrame([("a", 1, value)], "city string, n int, extra int") for value in (None, 5))
@@ -46,7 +46,7 @@ def test_a_column_that_one_side_lacks_is_null_there(spark: SparkSession) -> None
 
 
 def test_a_row_that_is_there_twice_is_a_difference(spark: SparkSession) -> None:
-    from lakehouse.spark.fold.content import compare_tables
+    from lakehouse.spark.content import compare_tables
 
     once, twice = (spark.createDataFrame([("a", 1)] * times, "city string, n int") for times in (1, 2))
     assert compare_tables(KEY, twice, once).removed == 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakehouse.plan.app import App
     from lakehouse.plan.table import Table
     from lakehouse.run.repair.rebuild import Proof
-    from lakehouse.spark.fold.content import Content
+    from lakehouse.spark.content import Content
 
 
 class RebuildOrigin(StrEnum):

@@ -24,7 +24,7 @@ from lakehouse.semantics.time.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Scope
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.fold.content import compare_tables, content_of
+from lakehouse.spark.content import compare_tables, content_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import late, table_counts, timelines

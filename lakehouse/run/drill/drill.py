@@ -33,7 +33,7 @@ from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
-from lakehouse.spark.fold.content import compare_tables, content_of
+from lakehouse.spark.content import compare_tables, content_of
 from lakehouse.spark.history import anchors, present_logic, reading
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable

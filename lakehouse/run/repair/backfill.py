@@ -37,7 +37,7 @@ from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.time.moment import AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention, Kind
-from lakehouse.spark.fold.content import compare_tables
+from lakehouse.spark.content import compare_tables
 from lakehouse.spark.history import present_logic, reading
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.jvm import folders

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.replay import FixOutcome
     from lakehouse.run.repair.stages import AnyOutcome, RepairPlan
     from lakehouse.spark.audit.tried_rule import TriedRule
-    from lakehouse.spark.fold.content import Content
+    from lakehouse.spark.content import Content
 
 
 class Repairs(Opened):

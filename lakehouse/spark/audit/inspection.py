@@ -16,7 +16,7 @@ from lakehouse.lake.commit_metadata import app_id
 from lakehouse.lake.place import TablePlace
 from lakehouse.spark.audit.damage import log_entries
 from lakehouse.spark.cluster.root_cause import root_cause
-from lakehouse.spark.fold.content import Content, content_of, row_image
+from lakehouse.spark.content import Content, content_of, row_image
 from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.open_lake import OpenLake
 

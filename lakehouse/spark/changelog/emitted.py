@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
-from lakehouse.spark.fold.content import row_image
+from lakehouse.spark.content import row_image
 from lakehouse.spark.fold.visibility import is_qualifying
 
 

@@ -12,9 +12,9 @@ from pyspark.sql.types import StructField
 from lakehouse.plan.operator import WINDOW_COLUMNS, Aggregate
 from lakehouse.semantics.time.window import Hopping
 from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
+from lakehouse.spark.content import row_image
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import compute_columns
-from lakehouse.spark.fold.content import row_image
 from lakehouse.spark.fold.forms.aggregates import Form
 from lakehouse.spark.fold.table_fold import ReadRows, TableFold, clock_partition, nullable_fields, parse_fields
 from lakehouse.spark.key_column import computed_keys

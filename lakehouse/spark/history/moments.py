@@ -30,8 +30,8 @@ from lakehouse.semantics.time.clock import ClockState
 from lakehouse.semantics.time.moment import Offsets
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.content import row_image
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark, with_stream_time
-from lakehouse.spark.fold.content import row_image
 from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.merge import rows_of_other_keys
 from lakehouse.spark.fold.visibility import is_closed, is_expired, is_final, is_still_open, is_visible
