@@ -10,7 +10,7 @@ from lakehouse.ksql.expression.expression import ScopeColumn
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.statement import Constraint, Query
+from lakehouse.ksql.syntax.statement import Constraint, HistoryClause, Query
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.format_traits import traits_of
@@ -58,7 +58,7 @@ class Entry:
     is_wrapped: whether a single value in JSON has an object around it. delimiter: the delimiter in values that are
     delimited text; key_delimiter: the one in keys. limits: see `Visible`. time: Spark SQL for the time of its records,
     by TIMESTAMP of a query; empty if they keep their own time. over: the name of the entry that writes the topic which
-    this one reads, if there is one here. record_names: see `WithClause`. is_history: it is the history of its query's
+    this one reads, if there is one here. record_names: see `WithClause`. history: it is the history of its query's
     rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
     """
 
@@ -80,7 +80,7 @@ class Entry:
     time: str = ""
     over: str = ""
     record_names: tuple[str, str] = ("", "")
-    is_history: bool = False
+    history: HistoryClause | None = None
     constraints: tuple[Constraint, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakehouse.duration import LONGEST_MS
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax.read_statement import UNITS_MS
-from lakehouse.ksql.syntax.statement import Properties
+from lakehouse.ksql.syntax.statement import HistoryClause, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.names.field import column_name
 from lakehouse.plan.names.format_traits import TRAITS, FormatTraits, traits_of
@@ -123,16 +123,24 @@ def wrap_property(properties: Properties, value_format: str) -> bool:
     return is_wrapped or not traits.wraps
 
 
-def history_property(properties: Properties, kind: str) -> bool:
-    """Say whether a table is the history of its rows, by event time. kind: STREAM or TABLE. Raises SqlError."""
+def history_property(properties: Properties, kind: str) -> HistoryClause | None:
+    """Return what a table says of the history of its rows; None for a table of the rows themselves.
+
+    kind: STREAM or TABLE. Raises SqlError.
+    """
     word = text_property(properties, "HISTORY")
     if word is None:
-        return False
+        if "TRACK" in properties:
+            raise SqlError("TRACK names the columns of a history: HISTORY='event'", properties["TRACK"].position)
+        return None
     if word.lower() != "event":
         raise SqlError("HISTORY takes 'event': by event time", properties["HISTORY"].position, found=repr(word))
     if kind != "TABLE":
         raise SqlError("HISTORY is that of a table's rows: CREATE TABLE", properties["HISTORY"].position)
-    return True
+    tracked_text = text_property(properties, "TRACK")
+    if tracked_text is None:
+        return HistoryClause()
+    return HistoryClause(tuple(_column_name(name.strip()) for name in tracked_text.split(",")))
 
 
 def flag_property(properties: Properties, name: str) -> bool:
@@ -163,8 +171,10 @@ def text_property(properties: Properties, name: str) -> str | None:
 def column_property(properties: Properties, name: str) -> str | None:
     """Return a column's name: in upper case, unless the text has it in quotes of its own."""
     text = text_property(properties, name)
-    if text is None:
-        return None
+    return None if text is None else _column_name(text)
+
+
+def _column_name(text: str) -> str:
     return column_name(text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper())
 
 

@@ -27,7 +27,7 @@ from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.statement import Constraint, Item, Query
+from lakehouse.ksql.syntax.statement import Constraint, HistoryClause, Item, Query
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import escaped_name
 from lakehouse.plan.operator import VALID_FROM, VALID_TO, WINDOW_COLUMNS, Latest
@@ -41,7 +41,7 @@ Find = Callable[[str, int], Entry]
 class QueryTarget:
     """The expected result of a query: its name, and whether it is a STREAM or a TABLE.
 
-    limits: how many values an aggregate keeps, by its name. is_history: the result is the history of the query's table.
+    limits: how many values an aggregate keeps, by its name. history: the result is the history of the query's table.
     constraints: what is expected of the table's rows.
     """
 
@@ -49,7 +49,7 @@ class QueryTarget:
     name: str
     position: int
     limits: Mapping[str, int] = field(default_factory=dict)
-    is_history: bool = False
+    history: HistoryClause | None = None
     constraints: tuple[Constraint, ...] = ()
 
 
@@ -83,23 +83,26 @@ def _compile_rows(query: Query, find: Find, target: QueryTarget) -> Relational:
     stream, scope = explode_items(stream, item_list, from_clause.scope)
     if query.group_by:
         grouped = compile_group_by(stream, replace(scope, limits=target.limits), item_list, query, target.name)
-        return history_of(grouped, target.name) if target.is_history else grouped
+        return grouped if target.history is None else history_of(grouped, target.name, target.history)
     selected = _compile_select(stream, scope, item_list, query, from_clause)
     if not from_clause.is_table:
         return selected
     assert isinstance(selected.node, Stream)
     latest = replace(selected, node=selected.node.latest(target.name))
-    return history_of(latest, target.name) if target.is_history else latest
+    return latest if target.history is None else history_of(latest, target.name, target.history)
 
 
-def history_of(relational: Relational, name: str) -> Relational:
+def history_of(relational: Relational, name: str, history: HistoryClause) -> Relational:
     """Return the history of a table, under the same name or another one. Raises PlanError."""
     assert isinstance(relational.node, Table)
     key_columns = [column for column in relational.columns if column.is_key]
     begin, end = VALID_FROM.upper(), VALID_TO.upper()
     times = (SqlColumn(begin, k.TIMESTAMP, is_key=True), SqlColumn(end, k.TIMESTAMP))
-    value_columns = [column for column in relational.columns if not column.is_key]
-    return Relational(relational.node.history(name), (*key_columns, *times, *value_columns))
+    track = history.track
+    value_columns = [
+        column for column in relational.columns if not column.is_key and (track is None or column.name in track)
+    ]
+    return Relational(relational.node.history(name, track=track), (*key_columns, *times, *value_columns))
 
 
 def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stream:
@@ -109,7 +112,7 @@ def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stre
     """
     if isinstance(node, Stream):
         return node
-    if not target.is_history:
+    if target.history is None:
         return node.rows
     if query.where is not None or query.joins or query.group_by or type(node.fold) is not Latest or node.behind:
         raise SqlError(

@@ -44,7 +44,7 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
             "no headers. Leave TIMESTAMP and HEADERS out",
             0,
         )
-    if entry.is_history:
+    if entry.history is not None:
         raise SqlError(
             f"{writer.name} of this application writes topic {entry.topic}, from rows whose event times are not kept. "
             "Give HISTORY to a query with GROUP BY, or to a table over a topic that others write",

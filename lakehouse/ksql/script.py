@@ -33,7 +33,7 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
-from lakehouse.ksql.with_clause import insert_id, is_history_query, query_id, query_properties, read_aggregate_limits
+from lakehouse.ksql.with_clause import history_of_query, insert_id, query_id, query_properties, read_aggregate_limits
 from lakehouse.plan.app import App, app
 from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
@@ -174,7 +174,7 @@ class Script:
 
     def _written_relation(self, entry: Entry) -> Relational:
         """Return the union of the records that all queries of a stream or a table write."""
-        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.is_history, entry.constraints)
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history, entry.constraints)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
             query_result
@@ -233,8 +233,8 @@ class Script:
         if statement.name in self.catalog.names_read_by(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.position)
         first_source = self.catalog.get(query.relation.name, query.relation.position)
-        if is_history_query(statement):
-            return self._compile_history(statement, text)
+        if (history := history_of_query(statement)) is not None:
+            return self._compile_history(statement, text, history)
         properties = query_properties(
             statement, first_source.formats, (first_source.delimiter, first_source.key_delimiter), self.settings
         )
@@ -270,17 +270,17 @@ class Script:
         check_names(entry, statement.position)
         return entry
 
-    def _compile_history(self, statement: s.CreateAs, text: str) -> Entry:
+    def _compile_history(self, statement: s.CreateAs, text: str, history: s.HistoryClause) -> Entry:
         limits = read_aggregate_limits(self.settings)
         query_target = QueryTarget(
-            statement.kind, statement.name, statement.position, limits, is_history=True,
+            statement.kind, statement.name, statement.position, limits, history=history,
             constraints=statement.constraints,
         )  # fmt: skip
         query_result = compile_query(statement.query, self.find, query_target)
         query_name = self.catalog.next_query_name(f"CTAS_{statement.name}", "")
         return Entry(
             statement.kind, statement.name, "", ("NONE", "NONE"), query_result, text, statement.query,
-            query_name=query_name, limits=limits, is_history=True, constraints=statement.constraints,
+            query_name=query_name, limits=limits, history=history, constraints=statement.constraints,
         )  # fmt: skip
 
     def _insert(self, statement: s.InsertSelect) -> None:

@@ -74,8 +74,8 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         declared_stream = _declared_stream(statement, columns, properties, folder)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
         relation = Relational(node, _sql_columns(statement, columns))
-        if properties.is_history:
-            relation = history_of(relation, statement.name)
+        if properties.history is not None:
+            relation = history_of(relation, statement.name, properties.history)
     except SqlError:
         raise
     except PlanError as error:
@@ -93,7 +93,7 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         delimiter=properties.value_delimiter,
         key_delimiter=properties.key_delimiter,
         record_names=properties.record_names,
-        is_history=properties.is_history,
+        history=properties.history,
     )
 
 

@@ -24,7 +24,7 @@ from lakehouse.ksql.property import (
     written_as,
     written_format_property,
 )
-from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
+from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, HistoryClause, Properties
 from lakehouse.ksql.syntax.tree import Value
 from lakehouse.plan.expression.schema import check_topic
 from lakehouse.plan.names.field import field_name
@@ -36,7 +36,7 @@ OF_BOTH = (
     "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
 )  # fmt: skip
 OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT", "TRUNCATES")
-OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", "HISTORY", *OF_CHANGE_LOG)
+OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", "VALIDATE", "HISTORY", "TRACK", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
 
 
@@ -46,11 +46,11 @@ class WithClause:
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
-    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. is_history: the table is the history
-    of its rows. record_names: the full names of the records that are written as keys and as values, in a format with a
-    registry; empty for the usual one. of_change_log: the properties that only a database's change log has, as they are
-    written. schema_ids: of the schemas that have the columns of the key and of the value; None for the topic's pinned
-    ones.
+    max_ahead: see `lakehouse.plan.build.stream`. validates: see `validate` there. history: what is said of the history
+    of its rows, if the table is that. record_names: the full names of the records that are written as keys and as
+    values, in a format with a registry; empty for the usual one. of_change_log: the properties that only a database's
+    change log has, as they are written. schema_ids: of the schemas that have the columns of the key and of the value;
+    None for the topic's pinned ones.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class WithClause:
     window: int | None = None
     max_ahead: str | None = None
     validates: bool = False
-    is_history: bool = False
+    history: HistoryClause | None = None
     record_names: tuple[str, str] = ("", "")
     of_change_log: Properties = field(default_factory=dict)
     schema_ids: tuple[int | None, int | None] = (None, None)
@@ -147,7 +147,7 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
         window=window_size_property(properties),
         max_ahead=max_ahead,
         validates=validates,
-        is_history=history_property(properties, statement.kind),
+        history=history_property(properties, statement.kind),
         of_change_log=of_change_log,
     )
     return _with_wrap_setting(source_clause, properties, settings)
@@ -200,16 +200,20 @@ def query_properties(
     return _with_wrap_setting(with_clause, properties, settings)
 
 
-def is_history_query(statement: CreateAs) -> bool:
-    """Say whether a query's table is the history of its rows. Raises SqlError, also for what a topic would have."""
-    if not history_property(statement.properties, statement.kind):
-        return False
-    if other_names := [name for name in statement.properties if name != "HISTORY"]:
+def history_of_query(statement: CreateAs) -> HistoryClause | None:
+    """Return what is said of the history of a query's rows; None if the table is that of the rows themselves.
+
+    Raises SqlError, also for what a topic would have.
+    """
+    history = history_property(statement.properties, statement.kind)
+    if history is None:
+        return None
+    if other_names := [name for name in statement.properties if name not in ("HISTORY", "TRACK")]:
         raise SqlError(
             f"a history is kept in the lake, and not in a topic. Leave out {', '.join(other_names)}",
             statement.properties["HISTORY"].position,
         )
-    return True
+    return history
 
 
 def _with_clause(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import singledispatch
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
@@ -14,9 +14,10 @@ from lakehouse.model.event import Event, Late, key_of, stream_change, to_sortabl
 from lakehouse.plan.aggregation import rule_for_model
 from lakehouse.plan.operator import VALID_TO, Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent, RowHistory
 from lakehouse.plan.table import Table
+from lakehouse.semantics.aggregate.collection import exact_form
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells
-from lakehouse.semantics.operators.row_history import HistoryPoint, LatestHistory
+from lakehouse.semantics.operators.row_history import HeldRow, HistoryPoint, LatestHistory, merge_equal_rows
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.time.clock import Clock
@@ -155,6 +156,43 @@ def _advance_clock(clock: Clock, event: Event, event_ms: int, lag: int | None) -
 
 @fold_events.register
 def _fold_history(fold: RowHistory, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    changes = _changes_of_points(fold, fold_input, result)
+    yield from changes if fold.track is None else _changes_of_tracked(changes, fold.track)
+
+
+def _changes_of_tracked(changes: Iterable[Change], track: tuple[str, ...]) -> Iterator[Change]:
+    """Yield the changes of a history that tracks some columns, from those of its points."""
+    points_by_group: dict[Key, dict[int, HeldRow[Row]]] = {}
+    rows_by_group: dict[Key, dict[int, HeldRow[Row]]] = {}
+    for (position, group), own_changes in groupby(changes, lambda change: (change.position, _group_of(change))):
+        points = points_by_group.setdefault(group, {})
+        for change in own_changes:
+            if change.value is None:
+                points.pop(change.timestamp, None)
+                continue
+            end_time, values = change.value[VALID_TO], {name: change.value[name] for name in track}
+            end_ms = None if end_time is None else to_milliseconds(end_time)
+            points[change.timestamp] = HeldRow(change.timestamp, end_ms, values)
+        ordered_points = [points[start_ms] for start_ms in sorted(points)]
+        rows_before = rows_by_group.get(group, {})
+        rows_by_group[group] = rows = {row.start: row for row in merge_equal_rows(ordered_points, _say_the_same)}
+        for start_ms in rows_before.keys() - rows.keys():
+            yield _change_of_history(group, start_ms, None, None, position)
+        for start_ms, row in rows.items():
+            if rows_before.get(start_ms) != row:
+                yield _change_of_history(group, start_ms, row.end, row.row, position)
+
+
+def _group_of(change: Change) -> Key:
+    assert change.key is not None
+    return change.key[:-1]
+
+
+def _say_the_same(row: Row, other_row: Row) -> bool:
+    return bool(exact_form(row) == exact_form(other_row))
+
+
+def _changes_of_points(fold: RowHistory, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
     if isinstance(fold.of, Aggregate):
         yield from _HistoryOfGroups(fold.of, fold_input, result).changes()
         return

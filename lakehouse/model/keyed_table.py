@@ -10,7 +10,7 @@ from lakehouse.model.event import Event, from_hashable
 from lakehouse.model.fold import FoldInput, TableResult, fold_events
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
-from lakehouse.semantics.aggregate.collection import hashable_form
+from lakehouse.semantics.aggregate.collection import exact_form
 from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Row
@@ -71,5 +71,5 @@ def _hides_never_seen(operator: Having, before: Row | None, value: Row | None) -
 
 @hides_change.register
 def _hides_unchanged(operator: Suppress, before: Row | None, value: Row | None) -> bool:
-    # Not `==`: a NaN sum of doubles is unchanged.
-    return bool(hashable_form(value) == hashable_form(before))
+    # Not `==`: a NaN sum of doubles is unchanged, and one that goes from 0.0 to -0.0 is not.
+    return bool(exact_form(value) == exact_form(before))

@@ -15,7 +15,7 @@ runs: on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakehouse.duration import duration_ms
@@ -293,13 +293,15 @@ class Aggregate(Operator):
 class RowHistory(WithoutWindows, Operator):
     """Each row that a key had, from one event time until the next: see `lakehouse.semantics.operators.row_history`.
 
-    of: the fold that gives these rows.
+    of: the fold that gives these rows. track: the value columns that a row has; a row begins where one of them changes.
+    None for all columns, and a row for each record that becomes a state.
     """
 
     of: Latest | Aggregate
+    track: tuple[str, ...] | None = None
 
     @classmethod
-    def declared(cls, fold: Fold, subject: str) -> RowHistory:
+    def declared(cls, fold: Fold, track: tuple[str, ...] | None, subject: str) -> RowHistory:
         """Return the history of a table's fold. Raises PlanError for a fold whose rows have none."""
         match fold:
             case RowHistory():
@@ -317,11 +319,13 @@ class RowHistory(WithoutWindows, Operator):
                     f"{subject}: its rows belong to windows of event time, which are a history already. Expected a "
                     "table without a window."
                 )
-        return cls(fold)
+            case Aggregate() if track is not None:
+                fold = replace(fold, aggregations=tuple(item for item in fold.aggregations if item.name in track))
+        return cls(fold, track)
 
     @property
     def keeps_more(self) -> bool:
-        return self.of.keeps_more
+        return self.track is not None or self.of.keeps_more
 
     @property
     def by(self) -> tuple[Named, ...]:
@@ -344,21 +348,26 @@ class RowHistory(WithoutWindows, Operator):
         group_names = key_names[:-1]
         columns = self.of.columns(group_names, stream_columns)
         times = (Column(VALID_FROM, "timestamp"), Column(VALID_TO, "timestamp"))
-        return (*columns[: len(group_names)], *times, *columns[len(group_names) :])
+        value_columns = [
+            column for column in columns[len(group_names) :] if self.track is None or column.name in self.track
+        ]
+        return (*columns[: len(group_names)], *times, *value_columns)
 
     def rule(self, rules: Rules, *, final: bool) -> KeyOperator:
         """Return the operator that applies a record to the rows of one group; rules: those of the aggregations."""
         return AggregateHistory(rules)
 
     def lines(self) -> list[str]:
-        return [*self.of.lines(), f"HISTORY by event time: each row from {VALID_FROM} until {VALID_TO}"]
+        begins = "" if self.track is None else f", which begins where {' or '.join(self.track)} changes"
+        return [*self.of.lines(), f"HISTORY by event time: each row from {VALID_FROM} until {VALID_TO}{begins}"]
 
     def warnings(self) -> list[str]:
         return self.of.warnings()
 
     def fingerprint(self) -> tuple[Json, Json]:
         row_part, beside_part = self.of.fingerprint()
-        return {**row_part, "history": "event"}, beside_part
+        track_part: Json = {} if self.track is None else {"track": list(self.track)}
+        return {**row_part, "history": "event", **track_part}, beside_part
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -279,18 +280,20 @@ class Table(Rows):
         refuse_history(self.fold, self.name, "its rows are queried, and no table is made of them. Use the table itself")
         return self.stream.with_origin(*RowsOf.declared(self))
 
-    def history(self, name: str | None = None) -> Table:
+    def history(self, name: str | None = None, *, track: Sequence[str] | None = None) -> Table:
         """Return the table of all rows that this one had, each with the event times between which it held.
 
         A row that this table has at an event time t is the row of the history for which valid_from <= t, and t <
         valid_to or valid_to is null. So it is right after a late record, a fix or a revert, too: these change the rows
-        that held at its time, and after it. name: NAME_history, if left out.
+        that held at its time, and after it. name: NAME_history, if left out. track: the columns, beside the key, that
+        the history has; a row then begins only where one of them changes.
 
-        Raises PlanError for a table whose rows have windows, conditions or values from other tables' rows.
+        Raises PlanError for a table whose rows have windows, conditions or values from other tables' rows, and for
+        tracked columns that it does not have.
         """
         name = f"{self.name}_history" if name is None else check_name(name, "history")
         subject = f"table {self.name!r}: history"
-        fold = RowHistory.declared(self.fold, subject)
+        fold = RowHistory.declared(self.fold, None if track is None else self._tracked(track, subject), subject)
         if self.stream.undoes:
             raise PlanError(
                 f"{subject}: it is made of the rows of tables, which have no event times of their own. Expected a "
@@ -301,6 +304,18 @@ class Table(Rows):
             raise PlanError(f"{subject}: {option_name} belongs to the table. Leave it out, and query the history.")
         check_distinct([*(column.name for column in self.columns), VALID_FROM, VALID_TO], subject)
         return Table(name, self.stream, (*self.key, *fold.own_key), fold)
+
+    def _tracked(self, names: Sequence[str], subject: str) -> tuple[str, ...]:
+        """Return the names of columns that a history tracks, in the table's order. Raises PlanError."""
+        if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
+            found = value_in_message(names)
+            raise PlanError(f'{subject}: track={found}; expected names of columns, such as track=["status"].')
+        if unknown_names := [name for name in names if name not in self.values]:
+            raise PlanError(
+                f"{subject}: track: found {', '.join(map(repr, unknown_names))}; expected columns beside the key: "
+                f"{', '.join(self.values)}."
+            )
+        return tuple(name for name in self.values if name in names)
 
     def expect(self, name: str, condition: str, *, otherwise: Otherwise = "fail") -> Table:
         """Return the table with a condition over its columns that each of its rows must meet.

@@ -42,6 +42,28 @@ def test_histories_in_sql_are_those_of_python() -> None:
     assert times["DOUBLED"] == [(10_000, 20_000, 2), (20_000, None, 4)]
 
 
+def test_tracked_columns_are_those_of_python() -> None:
+    app = application(
+        STREAM
+        + "CREATE TABLE c WITH (HISTORY='event', TRACK='n') AS SELECT id, COUNT(*) AS n, SUM(amount) AS s FROM sent "
+        "GROUP BY id;"
+        "CREATE TABLE kept (id VARCHAR PRIMARY KEY, `Status` VARCHAR, amount BIGINT) "
+        "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON', HISTORY='event', TRACK='`Status`, amount');"
+        "CREATE TABLE one (id VARCHAR PRIMARY KEY, status VARCHAR, amount BIGINT) "
+        "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON', HISTORY='event', TRACK='status');"
+    )
+    counts = app.table("c").stream.group_by("ID").agg(N=lh.count(), S=lh.sum("AMOUNT")).table("C")
+    assert app.table("c") == counts.history("C", track=["N"])
+    assert [column.name for column in app.table("c").columns] == ["ID", "valid_from", "valid_to", "N"]
+    assert [column.name for column in app.table("one").columns] == ["ID", "valid_from", "valid_to", "STATUS"]
+    replay = Replay(app)
+    for ms, status, amount in ((10, "new", 1), (20, "new", 2), (30, "paid", 2)):
+        replay.send("orders", key="a", value={"status": status, "Status": status, "amount": amount}, timestamp=ms)
+    result = replay.run()
+    assert [row["valid_from"].microsecond for row in result.rows("ONE")] == [10_000, 30_000]
+    assert [row["valid_from"].microsecond for row in result.rows("KEPT")] == [10_000, 20_000, 30_000]
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -49,6 +71,11 @@ def test_histories_in_sql_are_those_of_python() -> None:
         ("CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', HISTORY='event');",
          "HISTORY is that of a table's rows"),
         (COUNTS.replace("HISTORY", "KAFKA_TOPIC='x', HISTORY") + ";", "Leave out KAFKA_TOPIC"),
+        (COUNTS.replace("HISTORY='event'", "TRACK='n'") + ";", "TRACK names the columns of a history"),
+        (COUNTS.replace("'event'", "'event', TRACK='id'") + ";", "track: found 'ID'; expected columns"),
+        (COUNTS.replace("'event'", "'event', TRACK=''") + ";", "track: found ''; expected columns beside the key: N."),
+        ("CREATE TABLE x (a INT PRIMARY KEY, b INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', TRACK='b');",
+         "TRACK names the columns of a history: HISTORY='event'"),
         (COUNTS.replace("'event'", "'both'") + ";", "HISTORY takes 'event': by event time. Found 'both'"),
         ("CREATE TABLE x WITH (HISTORY='event') AS SELECT * FROM orders WHERE amount > 1;",
          "HISTORY is kept of a topic's table, without WHERE"),

@@ -40,7 +40,7 @@ BY_TIME = EVENTS.latest("by_time", order_by="rowtime")
 # Their clock goes on when a table is reverted, so they are not reverted here.
 WINDOWS = BY_CITY.window(lh.tumbling("5 milliseconds", grace="60 milliseconds")).agg(n=lh.count("n")).table("windows")
 SESSIONS = BY_CITY.window(lh.session("3 milliseconds", grace="60 milliseconds")).agg(n=lh.count()).table("sessions")
-HISTORIES = (LATEST.history(), BY_TIME.history(), SUMS.history())
+HISTORIES = (LATEST.history(), BY_TIME.history(), BY_TIME.history("cities", track=["city"]), SUMS.history())
 APP = lh.app(LATEST, SUMS, BY_TIME, WINDOWS, SESSIONS, *HISTORIES)
 BACK = (LATEST, SUMS, BY_TIME, *HISTORIES)
 BAD, FIXED = b'{"n": "bad"}', b'{"n": 3, "city": "Rome", "amount": 7}'
@@ -49,7 +49,7 @@ PARTS = 5
 
 def group(table: Table, record: Record) -> Any:
     """The key of the row that a record reaches, without the window; None if it reaches none."""
-    if table in (LATEST, BY_TIME, *HISTORIES[:2]):
+    if table in (LATEST, BY_TIME, *HISTORIES[:3]):
         return record.key
     return None if record.value in (None, BAD) else (json.loads(record.value or b"").get("city") or None)
 

@@ -41,6 +41,21 @@ TABLES = (
 )
 
 
+# What of these tables is tracked: columns in which records of one key often say the same.
+TRACKED = (
+    (TABLES[0], ["city"]),
+    (TABLES[1], ["city"]),
+    (TABLES[2], ["city"]),
+    (TABLES[3], ["city"]),
+    (BY_CITY.agg(least=lh.min("n"), most=lh.max("n"), n=lh.count()).table("extremes"), ["least", "most"]),
+    (
+        BY_CITY.agg(first=lh.earliest("n"), total=lh.sum("cast(n % 2 AS bigint)"), n=lh.count()).table("parts"),
+        ["total"],
+    ),
+    (BY_CITY.agg(kinds=lh.collect_set("n % 3"), n=lh.count()).table("of_sets"), ["kinds"]),
+)
+
+
 def rows_at(rows: dict[Key, dict[str, Any]], moment: datetime) -> dict[Key, dict[str, Any]]:
     """Return what a history says of a moment, as the rows of the table. Fails if two rows of a key hold there."""
     found: dict[Key, dict[str, Any]] = {}
@@ -81,7 +96,8 @@ def test_spark_keeps_the_history_of_the_model(spark: SparkSession, tmp_path: Pat
 
     dice, ticks = Random(seed), 4
     records = history(seed, 150, ticks)
-    app = lh.app(*(table.history() for table in (*TABLES[5:], *dice.sample(TABLES[:5], 2))))
+    tracked = [table.history(f"tracked_{table.name}", track=track) for table, track in TRACKED]
+    app = lh.app(*(table.history() for table in (*TABLES[5:], *dice.sample(TABLES[:5], 2))), *dice.sample(tracked, 4))
     expected = model.run(app, records, decode_record)
     result = SparkReplay(spark, tmp_path)(app, records, restarts(seed, ticks))
     for table in app.tables:
@@ -89,3 +105,28 @@ def test_spark_keeps_the_history_of_the_model(spark: SparkSession, tmp_path: Pat
         late = result.late[table.name], expected.late[table.name]
         assert sorted(late[0], key=str) == sorted(late[1], key=str), table.name
     assert result.null_keys == expected.null_keys
+
+
+def check_tracked(table: Table, track: list[str], records: list[Record], rows: dict[Key, dict[str, Any]]) -> None:
+    """Compare a history of tracked columns with the table at each moment, and see that no row goes on in the next."""
+    times = {key[-1] for key in rows} | {row[VALID_TO] for row in rows.values() if row[VALID_TO] is not None}
+    for moment in sorted({*times, *(to_datetime(record.timestamp + shift) for record in records for shift in (-1, 0))}):
+        ms = int(moment.timestamp() * 1000)
+        expected = model.run(lh.app(table), records, decode_record, ms).tables[table.name]
+        tracked = {key: {name: row[name] for name in track} for key, row in expected.items()}
+        assert rows_at(rows, moment) == tracked, (table.name, ms)
+    for (*key, _), row in rows.items():
+        next_row = rows.get((*key, row[VALID_TO]))
+        assert next_row is None or {**next_row, VALID_TO: None} != {**row, VALID_TO: None}, (table.name, key)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 2, 3))
+@pytest.mark.parametrize(("table", "track"), TRACKED, ids=[table.name for table, _ in TRACKED])
+def test_a_history_that_tracks_columns_has_a_row_for_each_change_of_them(
+    table: Table, track: list[str], seed: int
+) -> None:
+    records = history(seed, 60, 3)
+    name = f"{table.name}_history"
+    rows = model.run(lh.app(table.history(track=track)), records, decode_record).tables[name]
+    check_tracked(table, track, records, rows)
+    assert len(rows) <= len(model.run(lh.app(table.history()), records, decode_record).tables[name])

@@ -28,6 +28,8 @@ HISTORIES = (
     ORDERS.latest("newest").history(),
     ORDERS.latest("by_time", order_by="rowtime").history(),
     ORDERS.group_by("status").agg(n=lh.count(), total=lh.sum("amount")).table("totals").history(),
+    ORDERS.latest("statuses", order_by="rowtime").history(track=["status"]),
+    ORDERS.group_by("status").agg(most=lh.max("amount"), n=lh.count()).table("largest").history(track=["most"]),
 )
 APP = lh.app(*HISTORIES)
 
@@ -135,6 +137,13 @@ def test_a_history_that_would_not_be_right_is_refused() -> None:
         (lambda: ORDERS.latest("t").history().alert("a"), "no changelog per event"),
         (lambda: ORDERS.latest("t").history().group_by("id"), "no table is made of them"),
         (lambda: ORDERS.latest("t").history("no-name"), "no-name"),
+        (lambda: ORDERS.latest("t").history(track="status"), "track='status'; expected names of columns"),
+        (lambda: ORDERS.latest("t").history(track=[]), r"track=\[\]; expected names of columns"),
+        (
+            lambda: ORDERS.latest("t").history(track=["id"]),
+            "found 'id'; expected columns beside the key: status, amount",
+        ),
+        (lambda: ORDERS.latest("t").history(track=["valid_to"]), "found 'valid_to'; expected columns beside the key"),
     ):
         with pytest.raises(PlanError, match=message):
             declare()

@@ -13,6 +13,13 @@ Properties = dict[str, Value | Name]
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryClause:
+    """WITH (HISTORY='event', TRACK='...'): the table is the history of its rows. track: the columns; None for all."""
+
+    track: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A statement; `position` is its place in the text."""
 

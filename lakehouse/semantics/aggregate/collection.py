@@ -26,6 +26,15 @@ def hashable_form(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and value != value else value
 
 
+def exact_form(value: Any) -> Any:
+    """Return a value in a form that is equal where the value says the same: a double's two zeros are not."""
+    if isinstance(value, dict):
+        return frozenset((exact_form(name), exact_form(item)) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(exact_form(item) for item in value)
+    return repr(value) if isinstance(value, float) else value
+
+
 def _as_values(accumulator: Kept) -> Values:
     return accumulator if isinstance(accumulator, Values) else Values(accumulator)
 

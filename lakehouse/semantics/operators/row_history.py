@@ -12,6 +12,9 @@ time on, a point's row holds until the next point.
 So a late record splits the row that held at its time, and changes the rows after it. A delete is a point without a row:
 it ends the row before it.
 
+A history that tracks some columns shows these alone, and one row for a run of points that have the same values in them
+(`merge_equal_rows`). The points are kept: a late record can part a run, and need the order of a point within it.
+
 Kafka Streams has the same for the last value of a key: `VersionedKeyValueStore`, whose records have `validFrom` and
 `validTo`. It keeps them for a limited time, and finds by time alone.
 """
@@ -19,6 +22,7 @@ Kafka Streams has the same for the last value of a key: `VersionedKeyValueStore`
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -90,3 +94,23 @@ class LatestHistory(Generic[R]):
         """Return the time of the next point; None if there is none."""
         index = bisect_right(self._points, point.time, key=_time_of)
         return self._points[index].time if index < len(self._points) else None
+
+
+class HeldRow(NamedTuple, Generic[R]):
+    """A row that holds from a time on, and until another one (milliseconds); None for still."""
+
+    start: int
+    end: int | None
+    row: R
+
+
+def merge_equal_rows(rows: Iterable[HeldRow[R]], is_same: Callable[[R, R], bool]) -> list[HeldRow[R]]:
+    """Return a key's rows, by time, each with those that follow it without a gap and say the same."""
+    merged_rows: list[HeldRow[R]] = []
+    for row in rows:
+        last_row = merged_rows[-1] if merged_rows else None
+        if last_row is not None and last_row.end == row.start and is_same(last_row.row, row.row):
+            merged_rows[-1] = last_row._replace(end=row.end)
+        else:
+            merged_rows.append(row)
+    return merged_rows

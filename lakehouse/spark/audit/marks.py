@@ -244,10 +244,10 @@ class _Marks:
 
     def latest_marks(self) -> Iterator[DataFrame]:
         """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
-        assert isinstance(self._fold, LatestFold)
         shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
         shown_rows = shown_rows.select("_position")
         if not self._scope.is_put_right and not self._table.is_history:
+            assert isinstance(self._fold, LatestFold)
             last_records = self._fold.last_records(self._fold.timely_records(self._arrived_rows(self._fold)))
             expected_rows = last_records.where("NOT _tombstone").select("_position")
         else:

@@ -17,11 +17,14 @@ from lakehouse.spark.fold.latest_history import LatestByHistoryFold, LatestHisto
 from lakehouse.spark.fold.python_aggregates import PythonFold
 from lakehouse.spark.fold.sql_aggregates import SqlFold
 from lakehouse.spark.fold.table_fold import TableFold
+from lakehouse.spark.fold.tracked_history import TrackedHistoryFold
 
 
 def choose_fold(table: Table, forms: Sequence[Form] = ()) -> TableFold:
     """Return a table's fold. forms: those of its aggregations; none where only keys and times of records count."""
-    return fold_class(table.fold, table, forms)(table, forms)
+    table_fold = fold_class(table.fold, table, forms)(table, forms)
+    tracks = isinstance(table.fold, RowHistory) and table.fold.track is not None
+    return TrackedHistoryFold(table_fold) if tracks else table_fold
 
 
 @singledispatch

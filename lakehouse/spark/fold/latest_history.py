@@ -25,6 +25,10 @@ from lakehouse.spark.fold.table_fold import ReadRows
 class LatestHistoryFold(SqlHistoryFold, LatestFold):
     """The rows that a key of `latest` had."""
 
+    @property
+    def _value_names(self) -> list[str]:
+        return list(self.table.values[1:])  # without `valid_to`
+
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
         return with_times(LatestFold.visible_fields(self, stream_rows), len(self.table.group))
 

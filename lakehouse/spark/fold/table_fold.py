@@ -7,6 +7,7 @@
     PythonFold         all other aggregates, by the rules of `lakehouse.semantics`: `python_aggregates.py`
     LatestHistoryFold, LatestByHistoryFold, AggregateHistoryFold
                        the rows that one of these had: `latest_history.py`, `aggregate_history.py`
+    TrackedHistoryFold the runs of such rows that say the same in some columns: `tracked_history.py`
 
 The records that reach a table have its key, and these columns:
 
