@@ -19,7 +19,7 @@ import typer
 from lakehouse.cli import groups
 from lakehouse.cli.start.run_signals import own_process
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message
+from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message, java_error_message
 from lakehouse.cli.terminal.options import JSON
 from lakehouse.cli.terminal.waiting import phases_shown
 from lakehouse.errors import LakehouseError
@@ -64,10 +64,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         app([argument for argument in arguments if argument != DEBUG], prog_name="lakehouse")
     except Exception as error:
-        file_message = file_error_message(error)
-        if debug or (file_message is None and not isinstance(error, LakehouseError)):
+        message = java_error_message(error) or file_error_message(error)
+        if debug or (message is None and not isinstance(error, LakehouseError)):
             raise
-        show.say(f"error: {file_message or error}", stderr=True)
+        show.say(f"error: {message or error}", stderr=True)
         if not isinstance(error, LakehouseError):
             return FAILED
         if sys.stderr.isatty():

@@ -13,7 +13,9 @@ from typing import Any
 from lakehouse.airflow import members
 from lakehouse.process import find_free_port
 
-SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
+SETTINGS = (
+    '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", otto = "op", uma = "user", vera = "viewer" }}\n'
+)
 APP = """
 import lakehouse as lh
 

@@ -84,18 +84,48 @@ def test_one_signs_in_with_the_generated_password_only(running: Project) -> None
             api.ask_dags(running.url, bearer)
 
 
-def test_a_viewer_may_look_and_not_change(running: Project) -> None:
-    bearer = api.sign_in(running.url, "vera", running.password("vera"))
-    assert api.ask_dags(running.url, bearer).count >= 1
-    request = urllib.request.Request(
-        f"{running.url}/api/v2/dags/lakehouse_catch_up",
-        data=b'{"is_paused": true}',
-        method="PATCH",
-        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"},
-    )
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
-    assert caught.value.code == 403
+# What one may do, by role: without a login, viewer, user, op, admin. SECURITY.md has the same in words.
+USERS = (None, "vera", "uma", "otto", "admin")
+ALL, WRITERS, OPERATORS = (401, 200, 200, 200, 200), (401, 403, 200, 200, 200), (401, 403, 403, 200, 200)
+NO_SUCH_DECISION = (401, 403, 404, 404, 404)
+DEEDS = {
+    "the page": ("GET", "/lakehouse/", None, ALL),
+    "the page's applications": ("GET", "/lakehouse/api/applications", None, ALL),
+    "the DAGs": ("GET", "/api/v2/dags", None, ALL),
+    "pause a DAG": ("PATCH", "/api/v2/dags/lakehouse_catch_up", {"is_paused": False}, WRITERS),
+    "clear a run": ("POST", "/api/v2/dags/lakehouse_catch_up/dagRuns/none/clear", {"dry_run": True}, NO_SUCH_DECISION),
+    "approve": (
+        "PATCH", "/api/v2/dags/shop__backfill/dagRuns/none/taskInstances/approve/-1/hitlDetails",
+        {"chosen_options": ["Approve"]}, NO_SUCH_DECISION,
+    ),
+    "the connections": ("GET", "/api/v2/connections", None, OPERATORS),
+    "the variables": ("GET", "/api/v2/variables", None, OPERATORS),
+    "write a variable": ("POST", "/api/v2/variables", {"key": "", "value": "x"}, (401, 403, 403, 422, 422)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_role_may_do_what_is_said_of_it(running: Project, deed: str) -> None:
+    method, path, body, expected = DEEDS[deed]
+    statuses = []
+    for user in USERS:
+        login = {} if user is None else {"Authorization": f"Bearer {bearer_of(running, user)}"}
+        request = urllib.request.Request(
+            f"{running.url}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={**login, "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                statuses.append(answer.status)
+        except urllib.error.HTTPError as error:
+            statuses.append(error.code)
+    assert tuple(statuses) == expected
+
+
+def bearer_of(running: Project, user: str) -> str:
+    return api.sign_in(running.url, user, running.password(user))
 
 
 def test_no_dag_fails_to_import_and_none_is_paused(running: Project) -> None:

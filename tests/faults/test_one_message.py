@@ -105,3 +105,26 @@ def test_a_killed_java(folder: Path) -> None:
     told = messages((folder / "killed.err").read_text())
     assert len(told) == 1, told
     assert told[0].startswith("error: Spark's process has ended")
+
+
+@pytest.mark.parametrize("moment", ["starting", "any"])
+def test_a_java_killed_while_a_job_starts(folder: Path, moment: str) -> None:
+    """Whatever the job asks of Java at that moment."""
+    seconds = Random(seeds.draw()).uniform(0, 2 if moment == "starting" else 20)
+    with (folder / "killed.err").open("w") as errors:
+        job = subprocess.Popen(
+            [*LAKEHOUSE.split(), "run", "--app", "app.py"], cwd=folder, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        try:
+            while not (javas := [*filter(is_java, psutil.Process(job.pid).children(recursive=True))]):
+                assert job.poll() is None, (folder / "killed.err").read_text()
+                time.sleep(0.02)
+            time.sleep(seconds)
+            javas[0].send_signal(signal.SIGKILL)
+            assert job.wait(120) == 1, (folder / "killed.err").read_text()
+        finally:
+            job.kill()
+            job.wait()
+    told = messages((folder / "killed.err").read_text())
+    assert [line for line in told if line.startswith("error: ")] == told[-1:], (seconds, told)
+    assert "Traceback" not in "".join(told), (seconds, told)

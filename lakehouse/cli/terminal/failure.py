@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def file_error_message(error: Exception) -> str | None:
         return None
     message = describe_file_fault(error, (Path.cwd(), Path(tempfile.gettempdir())))
     return None if message is None else f"{message} --debug shows where it happened."
+
+
+def java_error_message(error: Exception) -> str | None:
+    """Return a message for an error that came because Java has ended; None for another."""
+    if "py4j" not in sys.modules:
+        return None
+    from lakehouse.spark.jvm.failure import ENDED, came_by_the_end
+
+    return ENDED if came_by_the_end(error) else None
 
 
 def exit_code(error: LakehouseError) -> int:

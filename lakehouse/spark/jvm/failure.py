@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -72,6 +73,35 @@ def is_gone(spark: SparkSession) -> bool:
     except (Py4JError, OSError):
         return True
     return False
+
+
+@contextlib.contextmanager
+def ending_in_one_line() -> Iterator[None]:
+    """Raise JobFailed in place of any error that came because Spark's process has ended."""
+    try:
+        yield
+    except Exception as error:
+        if came_by_the_end(error):
+            raise JobFailed(ENDED) from error
+        raise
+
+
+def came_by_the_end(error: Exception) -> bool:
+    """Say whether an error came because Spark's process has ended."""
+    if isinstance(error, PySparkRuntimeError):
+        return error.getCondition() == "JAVA_GATEWAY_EXITED"  # while it started
+    return isinstance(error, Py4JError | OSError) and not _answers(SparkContext._gateway)
+
+
+def _answers(gateway: Any) -> bool:
+    """Say whether the Java of this process answers; also if there is none."""
+    if gateway is None:
+        return True
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
 
 
 def raise_failure(query: StreamingQuery, catching: Catching, folders: Iterable[Path] = ()) -> None:

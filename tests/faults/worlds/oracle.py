@@ -75,60 +75,142 @@ def read_value(value: bytes | None, types: Mapping[str, type]) -> Any:
 
 
 ORDER = {"customer": str, "amount": int, "note": str}
-CLICK = {"page": str}
+TYPES: dict[str, dict[str, type]] = {"orders": ORDER, "clicks": {"page": str}, "users": {"city": str}}
+SMALL = 900  # orders of this amount and more, and of none, are not what is expected
 
 
-def bad_places(records: Iterable[Stored], types: Mapping[str, type]) -> list[tuple[int, int]]:
-    return [record[:2] for record in records if read_value(record.value, types) is BAD]
+class Taken(NamedTuple):
+    """A record in bronze, with the tick in which it came and its order time; sorted, the order of the lake."""
+
+    tick: int
+    order_time: int
+    topic: str
+    record: Stored
 
 
-def latest_orders(records: Iterable[Stored]) -> Rows:
+def row_of(topic: str, record: Stored) -> Any:
+    """Return the fields of a record, None for a tombstone, BAD for one that does not fit or is not as expected."""
+    row = read_value(record.value, TYPES[topic])
+    is_unexpected = topic == "orders" and isinstance(row, dict) and (row["amount"] is None or row["amount"] >= SMALL)
+    return BAD if is_unexpected else row
+
+
+def bad_places(topic: str, records: Iterable[Stored]) -> list[tuple[int, int]]:
+    return [record[:2] for record in records if row_of(topic, record) is BAD]
+
+
+def good(taken: Iterable[Taken], *topics: str) -> Iterator[tuple[str, str, int, Any]]:
+    """Yield topic, key, time and fields (None for a tombstone) of the good records with a key, in the lake's order."""
+    for _, _, topic, record in taken:
+        if topic in topics and record.key is not None and (row := row_of(topic, record)) is not BAD:
+            yield topic, record.key.decode(), record.timestamp, row
+
+
+def latest_orders(taken: Iterable[Taken]) -> Rows:
     rows: Rows = {}
-    for record in records:
-        row = read_value(record.value, ORDER)
-        if record.key is None or row is BAD:
-            continue
-        rows.pop(record.key.decode(), None)
+    for _, key, _, row in good(taken, "orders"):
+        rows.pop(key, None)
         if row is not None:
-            rows[record.key.decode()] = row
+            rows[key] = row
     return rows
 
 
-def totals(records: Iterable[Stored]) -> Rows:
+def newest_orders(taken: Iterable[Taken]) -> Rows:
+    """The orders of the latest event time; of one time the last."""
+    newest: dict[str, tuple[int, Any]] = {}
+    for _, key, time, row in good(taken, "orders"):
+        if key not in newest or newest[key][0] <= time:
+            newest[key] = time, row
+    return {key: row for key, (_, row) in newest.items() if row is not None}
+
+
+def order_states(taken: Iterable[Taken]) -> Rows:
+    """Who ordered, from when on until when: one row while the customer is the same."""
+    by_key: dict[str, dict[int, Any]] = {}
+    for _, key, time, row in good(taken, "orders"):
+        by_key.setdefault(key, {})[time] = row
     rows: Rows = {}
-    for record in records:
-        row = read_value(record.value, ORDER)
-        if record.key is None or row is BAD or row is None or row["customer"] is None:
+    for key, states in by_key.items():
+        begin: int | None = None
+        for time in sorted(states):
+            row = states[time]
+            if begin is not None and row is not None and rows[key, begin]["customer"] == row["customer"]:
+                continue
+            if begin is not None:
+                rows[key, begin]["valid_to"] = time
+            begin = None if row is None else time
+            if row is not None:
+                rows[key, time] = {"valid_to": None, "customer": row["customer"]}
+    return rows
+
+
+def totals(taken: Iterable[Taken]) -> Rows:
+    rows: Rows = {}
+    for _, _, _, row in good(taken, "orders"):
+        if row is None or row["customer"] is None:
             continue
-        one = rows.setdefault(row["customer"], {"n": 0, "total": 0, "most": row["amount"]})
+        one = rows.setdefault(row["customer"], {"n": 0, "total": 0, "most": row["amount"], "twice": 0})
         one["n"] += 1
         one["total"] += row["amount"]
         one["most"] = max(one["most"], row["amount"])
+        one["twice"] += 2 * row["amount"]
     return rows
 
 
-def sizes(records: Iterable[Stored]) -> Rows:
+def sizes(taken: Iterable[Taken]) -> Rows:
     """How many customers have a number of orders; `table_rows` leaves out numbers that nobody has any more."""
     counts: Rows = {}
-    for row in totals(records).values():
+    for row in totals(taken).values():
         counts[row["n"]] = {"customers": counts.get(row["n"], {"customers": 0})["customers"] + 1}
     return counts
 
 
-def visits(records: Iterable[Stored]) -> Rows:
+def visits(taken: Iterable[Taken]) -> Rows:
     rows: Rows = {}
-    for record in records:
-        row = read_value(record.value, CLICK)
-        if record.key is None or row is BAD or row is None:
-            continue
-        window = record.timestamp // WINDOW_MS * WINDOW_MS
-        one = rows.setdefault((record.key.decode(), window), {"n": 0})
-        one["n"] += 1
+    for _, key, time, row in good(taken, "clicks"):
+        if row is not None:
+            one = rows.setdefault((key, time // WINDOW_MS * WINDOW_MS), {"n": 0})
+            one["n"] += 1
     return rows
 
 
-FOLDS = {"latest_orders": latest_orders, "totals": totals, "sizes": sizes, "visits": visits}
-KEYS = {"latest_orders": ("id",), "totals": ("customer",), "sizes": ("n",), "visits": ("user", "window_start")}
+def final_visits(taken: Iterable[Taken]) -> Rows:
+    """The visits in windows that have closed: all but those of the last time."""
+    rows = visits(taken)
+    last = max((window for _, window in rows), default=0)
+    return {key: row for key, row in rows.items() if key[1] != last}
+
+
+def cities(taken: Iterable[Taken]) -> Rows:
+    """How many clicks came from a city: that which the user had when the click arrived."""
+    rows: Rows = {}
+    city_of: dict[str, str | None] = {}
+    for topic, key, _, row in good(taken, "clicks", "users"):
+        if topic == "users":
+            city_of[key] = None if row is None else row["city"]
+        elif row is not None and (city := city_of.get(key)) is not None:
+            rows.setdefault(city, {"n": 0})["n"] += 1
+    return rows
+
+
+def users(taken: Iterable[Taken]) -> Rows:
+    rows: Rows = {}
+    for _, key, _, row in good(taken, "users"):
+        rows.pop(key, None)
+        if row is not None:
+            rows[key] = row
+    return rows
+
+
+FOLDS = {
+    "latest_orders": latest_orders, "newest_orders": newest_orders, "order_states": order_states, "totals": totals,
+    "sizes": sizes, "visits": visits, "final_visits": final_visits, "cities": cities, "users": users,
+}  # fmt: skip
+KEYS = {
+    "latest_orders": ("id",), "newest_orders": ("id",), "order_states": ("id", "valid_from"), "totals": ("customer",),
+    "sizes": ("n",), "visits": ("user", "window_start"), "final_visits": ("user", "window_start"),
+    "cities": ("of_city",), "users": ("user",),
+}  # fmt: skip
 
 
 def table_rows(path: Path, name: str, version: int | None = None) -> Rows:
@@ -180,15 +262,6 @@ def commit_ticks(path: Path) -> Iterator[tuple[int, int]]:
             metadata = json.loads(text) if text else {}
             if "tick" in metadata and "operation" not in metadata:
                 yield int(file.stem), metadata["tick"]
-
-
-class Taken(NamedTuple):
-    """A record in bronze, with the tick in which it came and its order time; sorted, the order of the lake."""
-
-    tick: int
-    order_time: int
-    topic: str
-    record: Stored
 
 
 def bronze_records(path: Path) -> list[Taken]:

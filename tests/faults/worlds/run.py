@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.worlds import oracle
-from tests.faults.worlds.world import World
+from tests.faults.worlds.world import TOPICS, World
 
 VERSIONS_CHECKED = 4
 # What a job need not live through; it says why in one line, and the next start goes on.
@@ -58,6 +58,7 @@ def live(world: World) -> None:
     if world.has_job():
         world.tell("terminate")
         world.terminate(ENDING if name in MAY_END else (0,))
+    world.close_windows()
     catch_up(world)
 
 
@@ -75,18 +76,17 @@ def catch_up(world: World) -> None:
 
 def check(world: World) -> None:
     """Compare the lake and its topics with what Kafka has."""
-    topics = {name: oracle.drain(world.servers, name) for name in ("orders", "clicks")}
+    topics = {name: oracle.drain(world.servers, name) for name in TOPICS}
     bronze = check_bronze(world, topics)
+    reverts = reverts_of(world)
     for name, fold in oracle.FOLDS.items():
-        records = [taken.record for taken in bronze if taken.topic == ("clicks" if name == "visits" else "orders")]
-        compare(f"table {name}", oracle.table_rows(world.lake / "silver" / name, name), fold(records))
-        compare(f"the feed of {name}", oracle.replayed_feed(world.lake / "silver" / name, name), fold(records))
-    check_versions(world, bronze)
-    published = oracle.folded_topic(oracle.drain(world.servers, "totals-changes"))
-    orders = [taken.record for taken in bronze if taken.topic == "orders"]
-    compare("topic totals-changes", published, oracle.totals(orders))
-    published = oracle.folded_topic(oracle.drain(world.servers, "latest-changes"))
-    compare("topic latest-changes", published, oracle.latest_orders(orders))
+        rows = fold(known_to(name, bronze, reverts))
+        compare(f"table {name}", oracle.table_rows(world.lake / "silver" / name, name), rows)
+        compare(f"the feed of {name}", oracle.replayed_feed(world.lake / "silver" / name, name), rows)
+    check_versions(world, bronze, reverts)
+    for topic, name in (("totals-changes", "totals"), ("latest-changes", "latest_orders")):
+        published = oracle.folded_topic(oracle.drain(world.servers, topic))
+        compare(f"topic {topic}", published, oracle.FOLDS[name](known_to(name, bronze, reverts)))
     # A folder of temporary files may be new, and not locked yet, for a minute: after that a start removes it.
     time.sleep(max(0.0, world.last_start + 62 - time.monotonic()))
     for arguments in (("test", "check", "--app", "app.py"), ("test", "audit", "totals", "--app", "app.py", "--deep")):
@@ -120,21 +120,44 @@ def check_bronze(world: World, topics: dict[str, list[oracle.Stored]]) -> list[o
     assert counts == wanted, (
         f"bronze: too many {list((counts - wanted).items())[:3]}, too few {list((wanted - counts).items())[:3]}"
     )
-    for topic, types in (("orders", oracle.ORDER), ("clicks", oracle.CLICK)):
+    for topic in TOPICS:
         path = world.lake / "quarantine" / topic
         rows = oracle.bronze_records(path) if (path / "_delta_log").is_dir() else []
         places = Counter(taken.record[:2] for taken in rows)
-        assert places == Counter(oracle.bad_places(topics[topic], types)), f"quarantine {topic}"
+        assert places == Counter(oracle.bad_places(topic, topics[topic])), f"quarantine {topic}"
     return bronze
 
 
-def check_versions(world: World, bronze: list[oracle.Taken]) -> None:
+def reverts_of(world: World) -> list[tuple[int, int]]:
+    """Return the reverts of the table `totals`: the tick to which it went back, and that at which it did."""
+    done = world.call("look", "interventions", "totals", "--json")
+    assert done.returncode == 0, done.stderr.decode()
+    decisions = [json.loads(line) for line in done.stdout.splitlines()]
+    reverts = [(row["details"]["tick"], row["at"]) for row in decisions if row["kind"] == "revert"]
+    return sorted(reverts, key=lambda revert: revert[1])
+
+
+def known_to(
+    name: str, bronze: list[oracle.Taken], reverts: list[tuple[int, int]], tick: int | None = None
+) -> list[oracle.Taken]:
+    """Return the records that a table has at a tick; None for now. A revert takes away what came after its tick."""
+    own_reverts = reverts if name in ("totals", "sizes") else []
+
+    def at(moment: int) -> list[oracle.Taken]:
+        earlier = [revert for revert in own_reverts if revert[1] <= moment]
+        base, begin = (at(earlier[-1][0]), earlier[-1][1]) if earlier else ([], -1)
+        return base + [taken for taken in bronze if begin < taken.tick <= moment]
+
+    return at(bronze[-1].tick if tick is None else tick)
+
+
+def check_versions(world: World, bronze: list[oracle.Taken], reverts: list[tuple[int, int]]) -> None:
     """Old versions are the folds of the records up to their ticks."""
-    for name in ("totals", "latest_orders"):
+    for name in ("totals", "latest_orders", "cities"):
         path = world.lake / "silver" / name
         versions = list(oracle.commit_ticks(path))
         for version, tick in world.dice.sample(versions, min(len(versions), VERSIONS_CHECKED)):
-            known = [taken.record for taken in bronze if taken.topic == "orders" and taken.tick <= tick]
+            known = known_to(name, bronze, reverts, tick)
             compare(f"{name} at tick {tick}", oracle.table_rows(path, name, version), oracle.FOLDS[name](known))
 
 

@@ -24,25 +24,41 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lakehouse.kafka.embedded.broker import Broker
+from tests.faults.worlds.oracle import commit_ticks
 
 START_MS = 1_700_000_000_000
+CLOSING_MS = START_MS + 400 * 86_400_000
+TOPICS = {"orders": 4, "clicks": 3, "users": 2}  # with the most partitions that they have at first
 RUN = (sys.executable, "-m", "lakehouse.cli.main", "run", "app.py")
 MARK = "LAKEHOUSE_WORLD"  # in the environment of all processes of a world
 APP = """
 import lakehouse as lh
 
+
+
+def double(amounts):
+    return amounts * 2
+
+
 orders = lh.stream("orders", key="id string", schema="customer string, amount bigint, note string")
+orders = orders.expect("small", "amount < 900", otherwise="quarantine")
 clicks = lh.stream("clicks", key="user string", schema="page string"{own})
+users = lh.stream("users", key="user string", schema="city string").latest("users")
 latest = orders.latest("latest_orders")
-totals = orders.group_by("customer").agg(n=lh.count(), total=lh.sum("amount"), most=lh.max("amount")).table("totals")
-visits = (
-    clicks.group_by("user").window(lh.tumbling("10 seconds", grace="365 days")).agg(n=lh.count()).table("visits")
+newest = orders.latest("newest_orders", order_by="rowtime")
+totals = (
+    orders.map("doubled", double, "amount", type="bigint")
+    .group_by("customer")
+    .agg(n=lh.count(), total=lh.sum("amount"), most=lh.max("amount"), twice=lh.sum("doubled"))
+    .table("totals")
 )
+windows = clicks.group_by("user").window(lh.tumbling("10 seconds", grace="365 days")).agg(n=lh.count())
+visits, final = windows.table("visits"), windows.table("final_visits", emit="final")
 sizes = totals.group_by("n").agg(customers=lh.count()).table("sizes")
-app = lh.app(
-    latest, totals, visits, sizes, totals.changes().to_topic("totals-changes"),
-    latest.changes(net=True).to_topic("latest-changes"),
-)
+cities = clicks.join(users, how="left", prefix="of_").group_by("of_city").agg(n=lh.count()).table("cities")
+histories = newest.history("order_states", track=["customer"])
+published = (totals.changes().to_topic("totals-changes"), latest.changes(net=True).to_topic("latest-changes"))
+app = lh.app(latest, newest, totals, visits, final, sizes, cities, histories, *published[:{published}])
 """
 
 
@@ -63,16 +79,16 @@ class World:
 
     # -- set up --
 
-    def open(self) -> None:
-        """Start the broker, make the topics and the application."""
+    def open(self, *, publishes: bool = True) -> None:
+        """Start the broker, make the topics and the application. publishes: it has topics of its own."""
         self.broker.start()
-        topics = [NewTopic("orders", self.dice.randint(1, 4)), NewTopic("clicks", self.dice.randint(1, 3))]
+        topics = [NewTopic(name, self.dice.randint(1, most)) for name, most in TOPICS.items()]
         topics += [NewTopic(name, 2) for name in ("totals-changes", "latest-changes")]
         admin = self._admin()  # as long as its answers are awaited
         for future in admin.create_topics(topics).values():
             future.result()
         own = ", own_table=True" if self.dice.random() < 0.5 else ""
-        (self.folder / "app.py").write_text(APP.format(own=own))
+        (self.folder / "app.py").write_text(APP.format(own=own, published=2 if publishes else 0))
         (self.folder / "lakehouse.toml").write_text(
             f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{self.servers}"\n'
             '[spark]\nmemory = "1g"\nkeep = "1 second"\n'
@@ -104,7 +120,7 @@ class World:
                 producer.begin_transaction()
             for _ in range(5 if aborted else count):
                 self.sent += 1
-                topic, key, value = self._order() if self.dice.random() < 0.6 else self._click()
+                topic, key, value = self.dice.choices((self._order, self._click, self._user), (6, 4, 1))[0]()
                 at = START_MS + self.dice.randrange(60_000)
                 producer.produce(topic, value, key, timestamp=at)
             if aborted:
@@ -121,7 +137,8 @@ class World:
             return "orders", key, self.dice.choice(bad)
         customer = self.dice.choice(("anna", "Zo\u00eb", "c/3", "\U0001f600", "", "with, comma", None))
         note = "x" * 100_000 if chance > 0.99 else self.dice.choice(("", "a note", "\u0000\u2028", None))
-        fields = {"customer": customer, "amount": self.dice.randrange(-1000, 1000), "note": note}
+        amount = None if chance > 0.97 else self.dice.randrange(-1000, 1000)
+        fields = {"customer": customer, "amount": amount, "note": note}
         ascii_only = self.dice.random() < 0.5
         return "orders", key, json.dumps(fields, ensure_ascii=ascii_only).encode()
 
@@ -130,6 +147,19 @@ class World:
         chance = self.dice.random()
         value = None if chance < 0.05 else b"{" if chance < 0.1 else b'{"page": "home"}'
         return "clicks", key, value
+
+    def _user(self) -> tuple[str, bytes | None, bytes | None]:
+        city = self.dice.choice(("Lima", "Reykjav\u00edk", None))
+        value = None if self.dice.random() < 0.2 else json.dumps({"city": city}).encode()
+        return "users", f"u{self.dice.randrange(5)}".encode(), value
+
+    def close_windows(self) -> None:
+        """Produce a record of a later year to each partition of clicks: all windows before it close."""
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, "acks": "all"})
+        for partition in self._admin().list_topics("clicks", timeout=30).topics["clicks"].partitions:
+            producer.produce("clicks", b'{"page": "last"}', b"u0", partition=partition, timestamp=CLOSING_MS)
+        assert producer.flush(60) == 0
+        self.tell("sent the records that close all windows")
 
     # -- the job --
 
@@ -182,6 +212,8 @@ class World:
             "kill Java": self._kill_java, "kill a worker": self._kill_worker, "kill the broker": self._kill_broker,
             "stop the broker": self._stop_broker, "add a partition": self._add_partition,
             "lose control": self._lose_control, "lose a checkpoint": self._lose_checkpoint,
+            "start a second job": self._start_second, "revert": self._revert, "backfill": self._backfill,
+            "upkeep": self._upkeep,
         }  # fmt: skip
 
     def _kill_group(self) -> None:
@@ -254,6 +286,38 @@ class World:
         for log in self.dice.sample(logs, min(len(logs), 2)):
             for file in (*log.glob("_last_checkpoint"), *log.glob("*.crc"), *log.glob("*.checkpoint*")):
                 file.unlink(missing_ok=True)
+
+    # -- what people do meanwhile --
+
+    def _start_second(self) -> None:
+        """Start a second job: it is refused, unless the first one has not come so far; then that one is."""
+        code = self._command("run", "app.py", "--until", "caught-up")
+        if code == 0 and self.job is not None:
+            assert self.await_end(120) == 3, "two jobs ran at once"
+
+    def _revert(self) -> None:
+        path = self.lake / "silver/totals"
+        ticks = [tick for _, tick in commit_ticks(path)] if path.is_dir() else []
+        if ticks:
+            tick = self.dice.choice(ticks)
+            self.tell(f"to tick {tick} of {ticks[-1]}")
+            self._command("repair", "revert", "totals", "--app", "app.py", "--tick", str(tick), "--why", "a world")
+
+    def _backfill(self) -> None:
+        if (self.lake / "silver/totals").is_dir():
+            self._command("repair", "backfill", "totals", "--app", "app.py", "--why", "a world")
+
+    def _upkeep(self) -> None:
+        self._command("repair", "upkeep", "--app", "app.py")
+
+    def _command(self, *arguments: str) -> int:
+        """Run a command beside the job; return its exit code. Raises AssertionError for one that it may not have."""
+        done = self.call(*arguments)
+        self.tell(f"{' '.join(arguments[:2])}: {done.returncode}")
+        # A table that is written by another process, or that does not exist yet.
+        assert done.returncode in (0, 2, 3), f"{arguments}: {done.returncode}\n{done.stderr.decode()[-3000:]}"
+        assert b"Traceback" not in done.stderr, done.stderr.decode()[-3000:]
+        return done.returncode
 
     # -- the end --
 
