@@ -10,7 +10,7 @@ from lakehouse.ksql.expression.expression import ScopeColumn
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.statement import Constraint, HistoryClause, Query
+from lakehouse.ksql.syntax.statement import Constraints, HistoryClause, Query
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.format_traits import traits_of
@@ -81,7 +81,7 @@ class Entry:
     over: str = ""
     record_names: tuple[str, str] = ("", "")
     history: HistoryClause | None = None
-    constraints: tuple[Constraint, ...] = ()
+    constraints: Constraints = ()
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

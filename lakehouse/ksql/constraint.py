@@ -10,10 +10,11 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, is_windowed, window_bound
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import column_sql
-from lakehouse.ksql.syntax.statement import Constraint
+from lakehouse.ksql.syntax.statement import Constraint, Constraints, TableConstraint
 from lakehouse.plan.expectation import Otherwise
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 
 VIOLATIONS: dict[str, Otherwise] = {"QUARANTINE": "quarantine", "WARN": "warn", "FAIL": "fail"}
 OF_RECORDS, OF_ROWS = "QUARANTINE", "FAIL"  # without ON VIOLATION
@@ -42,8 +43,42 @@ def with_constraints(
     return node
 
 
-def with_row_constraints(relational: Relational, constraints: tuple[Constraint, ...], name: str) -> Relational:
+def of_records(constraints: Constraints) -> list[Constraint]:
+    """Return the constraints that are conditions: over a record, or over a row."""
+    return [constraint for constraint in constraints if isinstance(constraint, Constraint)]
+
+
+def of_table(constraints: Constraints) -> list[TableConstraint]:
+    """Return the constraints that are about a table as a whole."""
+    return [constraint for constraint in constraints if isinstance(constraint, TableConstraint)]
+
+
+def with_table_constraints(relational: Relational, constraints: Constraints) -> Relational:
+    """Return a table with the rules about it as a whole. Raises SqlError, also for a stream with such a rule."""
+    for constraint in of_table(constraints):
+        node = relational.node
+        if not isinstance(node, Table):
+            raise SqlError(
+                f"constraint {constraint.name}: UNIQUE and FRESH are about a table", constraint.position,
+                expected="CREATE TABLE, or a condition: EXPECT (amount > 0)",
+            )  # fmt: skip
+        subject = f"table {node.name!r}"
+        try:
+            rule: WatchedRule = (
+                UniqueRule.declared(constraint.columns, node.columns, node.key, subject)
+                if constraint.columns
+                else FreshRule.declared(constraint.max_age, subject)
+            )
+            relational = replace(relational, node=node.watched_by(replace(rule, label=constraint.name)))
+        except PlanError as error:
+            raise SqlError(str(error), constraint.position) from None
+    return relational
+
+
+def with_row_constraints(relational: Relational, all_constraints: Constraints, name: str) -> Relational:
     """Return a query's result with what is expected of its rows. name: of the table. Raises SqlError."""
+    relational = with_table_constraints(relational, all_constraints)
+    constraints = of_records(all_constraints)
     if not constraints:
         return relational
     if not isinstance(relational.node, Table):

@@ -27,7 +27,7 @@ from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.ksql.syntax.statement import Constraint, HistoryClause, Item, Query
+from lakehouse.ksql.syntax.statement import Constraints, HistoryClause, Item, Query
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import escaped_name
 from lakehouse.plan.operator import VALID_FROM, VALID_TO, WINDOW_COLUMNS, Latest
@@ -50,7 +50,7 @@ class QueryTarget:
     position: int
     limits: Mapping[str, int] = field(default_factory=dict)
     history: HistoryClause | None = None
-    constraints: tuple[Constraint, ...] = ()
+    constraints: Constraints = ()
 
 
 def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:

@@ -50,7 +50,8 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
             "Give HISTORY to a query with GROUP BY, or to a table over a topic that others write",
             0,
         )
-    if isinstance(source, Source) and source.expectations:
+    node = entry.relation.node
+    if (isinstance(source, Source) and source.expectations) or (isinstance(node, Table) and node.watched_rules):
         raise SqlError(
             f"{writer.name} of this application writes topic {entry.topic}: what it writes is not judged again. Leave "
             "CONSTRAINT out, or put the condition into the query",

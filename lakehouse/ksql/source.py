@@ -20,7 +20,7 @@ from lakehouse.ksql.catalog import (
     pseudo_scope,
 )
 from lakehouse.ksql.change_log import declare_changes
-from lakehouse.ksql.constraint import OF_RECORDS, with_constraints
+from lakehouse.ksql.constraint import OF_RECORDS, of_records, with_constraints, with_table_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql
@@ -76,6 +76,7 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         relation = Relational(node, _sql_columns(statement, columns))
         if properties.history is not None:
             relation = history_of(relation, statement.name, properties.history)
+        relation = with_table_constraints(relation, statement.constraints)
     except SqlError:
         raise
     except PlanError as error:
@@ -315,7 +316,7 @@ def _expectations(
         ScopeColumn(element.name, statement.name, Sql(text, element.kind)) for element, text in texts.items()
     )
     scope = Visible(tuple(own_columns), pseudo_scope(statement.name))
-    declared_stream = with_constraints(declared_stream, statement.constraints, scope, OF_RECORDS)
+    declared_stream = with_constraints(declared_stream, of_records(statement.constraints), scope, OF_RECORDS)
     assert isinstance(declared_stream.source, Source)
     return declared_stream.source.expectations
 

@@ -347,16 +347,17 @@ class Table(Rows):
         with a null in one of the columns is like no other. Raises PlanError for names that are no columns.
         """
         rule = UniqueRule.declared(columns, self.columns, self.key, f"table {self.name!r}")
-        return self._watched_by(rule)
+        return self.watched_by(rule)
 
     def expect_fresh(self, max_age: str) -> Table:
         """Return the table with the rule that its newest record is at most so old by its event time: "10 minutes".
 
         Judged as `expect_unique` is, each 15 seconds. Raises PlanError for a text that is no duration.
         """
-        return self._watched_by(FreshRule.declared(max_age, f"table {self.name!r}"))
+        return self.watched_by(FreshRule.declared(max_age, f"table {self.name!r}"))
 
-    def _watched_by(self, rule: WatchedRule) -> Table:
+    def watched_by(self, rule: WatchedRule) -> Table:
+        """Return the table with a rule about it as a whole. Raises PlanError for one that it has."""
         if any(other.name == rule.name for other in self.watched_rules):
             raise PlanError(f"table {self.name!r}: {rule.name}: the rule is declared twice. Expected it once.")
         return replace(self, watched_rules=(*self.watched_rules, rule))

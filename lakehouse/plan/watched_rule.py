@@ -13,9 +13,13 @@ from lakehouse.plan.refused.near import suggest_near
 
 @dataclass(frozen=True, slots=True)
 class FreshRule:
-    """The newest event time that a table has taken in is at most so many milliseconds ago."""
+    """The newest event time that a table has taken in is at most so many milliseconds ago.
+
+    label: its name, if it has one of its own.
+    """
 
     max_age_ms: int
+    label: str = ""
 
     @classmethod
     def declared(cls, max_age: str, subject: str) -> FreshRule:
@@ -24,7 +28,7 @@ class FreshRule:
 
     @property
     def name(self) -> str:
-        return "fresh"
+        return self.label or "fresh"
 
     def __str__(self) -> str:
         return f"its newest record is at most {duration_text(self.max_age_ms)} old"
@@ -32,9 +36,13 @@ class FreshRule:
 
 @dataclass(frozen=True, slots=True)
 class UniqueRule:
-    """No two rows of a table have the same values in these columns; a row with a null there has none."""
+    """No two rows of a table have the same values in these columns; a row with a null there has none.
+
+    label: its name, if it has one of its own.
+    """
 
     columns: tuple[str, ...]
+    label: str = ""
 
     @classmethod
     def declared(
@@ -64,7 +72,7 @@ class UniqueRule:
 
     @property
     def name(self) -> str:
-        return f"unique_{'_'.join(self.columns)}"
+        return self.label or f"unique_{'_'.join(self.columns)}"
 
     def __str__(self) -> str:
         return f"no two rows have the same {', '.join(self.columns)}"

@@ -53,6 +53,23 @@ def test_a_replaced_table_has_the_rules_of_its_last_declaration() -> None:
     assert rules_of(app, "totals") == [("POSITIVE", "(TOTAL > 5)", "warn")]
 
 
+def test_rules_about_a_table_as_a_whole_have_the_names_of_their_constraints() -> None:
+    app = application(
+        f"{ORDERS} CREATE TABLE totals (CONSTRAINT one_total EXPECT UNIQUE (total, n), CONSTRAINT few EXPECT (n < 9), "
+        f"CONSTRAINT recent EXPECT FRESH '10 minutes') {QUERY};"
+        "CREATE TABLE users (id VARCHAR PRIMARY KEY, `e-mail` VARCHAR, CONSTRAINT one_mail EXPECT UNIQUE (`e-mail`), "
+        "CONSTRAINT known EXPECT (`e-mail` IS NOT NULL)) WITH (KAFKA_TOPIC='users', VALUE_FORMAT='JSON');"
+    )
+    assert [(rule.name, str(rule)) for rule in app.table("totals").watched_rules] == [
+        ("ONE_TOTAL", "no two rows have the same TOTAL, N"),
+        ("RECENT", "its newest record is at most 10 minutes old"),
+    ]
+    assert [rule.name for rule in app.table("totals").expectations] == ["FEW"]
+    (rule,) = app.table("users").watched_rules
+    assert rule.name == "ONE_MAIL"
+    assert [rule.name for rule in app.sources[1].expectations] == ["KNOWN"]
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -68,6 +85,15 @@ def test_a_replaced_table_has_the_rules_of_its_last_declaration() -> None:
         ("CREATE STREAM t (CONSTRAINT p EXPECT (amount > 0)) AS SELECT * FROM orders",
          "a constraint of a query is about the rows of a table"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT (n > 0)) {HOURLY} EMIT FINAL", "a final result appears once"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (city)) {QUERY}", "has the whole key, CITY, which is unique"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (totl)) {QUERY}", "'TOTL' is no column. Did you mean"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT FRESH 'soon') {QUERY}", "expect_fresh"),
+        (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (n), CONSTRAINT p EXPECT FRESH '1 day') {QUERY}",
+         "P: the rule is declared twice"),
+        ("CREATE STREAM t (a INT, CONSTRAINT p EXPECT UNIQUE (a)) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON')",
+         "constraint P: UNIQUE and FRESH are about a table"),
+        (f"CREATE TABLE w {QUERY}; CREATE TABLE x (city VARCHAR PRIMARY KEY, n BIGINT, CONSTRAINT p EXPECT UNIQUE (n)) "
+         "WITH (KAFKA_TOPIC='W', VALUE_FORMAT='JSON')", "what it writes is not judged again"),
     ],
 )  # fmt: skip
 def test_a_constraint_that_can_not_be_judged_is_refused_at_its_place(statement: str, message: str) -> None:

@@ -40,18 +40,22 @@ class StatementReader(ExpressionReader):
             position=position,
         )
 
-    def _constraint(self, part: Part) -> s.Constraint:
+    def _constraint(self, part: Part) -> s.Constraint | s.TableConstraint:
         word_part, name_part, expectation = part.children
         if name_of(word_part) != "CONSTRAINT":
             raise SqlError(
                 "EXPECT is for a constraint", position_of(part), found=name_of(word_part),
                 expected="CONSTRAINT name EXPECT (condition)",
             )  # fmt: skip
-        condition, *violation_parts = expectation.children
-        violation = name_of(violation_parts[0]) if violation_parts else ""
         if name_part.data != "plain_type" or len(name_part.children) != 1:
             raise SqlError("a constraint has a name", position_of(name_part), expected="CONSTRAINT name EXPECT (...)")
         name = name_of(name_part.children[0].children[0])
+        condition, *violation_parts = expectation.children
+        if isinstance(condition, Token):
+            return s.TableConstraint(name, (), text_of(condition), position_of(part))
+        if condition.data == "name_list":
+            return s.TableConstraint(name, tuple(map(name_of, condition.children)), "", position_of(part))
+        violation = name_of(violation_parts[0]) if violation_parts else ""
         return s.Constraint(name, self.expression(condition), violation, position_of(part))
 
     def _schema_element(self, part: Part) -> s.SchemaElement:

@@ -59,6 +59,22 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class TableConstraint:
+    """CONSTRAINT name EXPECT UNIQUE (columns), or EXPECT FRESH 'age': a rule about a table as a whole.
+
+    columns: none for FRESH. max_age: empty for UNIQUE.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    max_age: str
+    position: int = field(default=0, compare=False)
+
+
+Constraints = tuple[Constraint | TableConstraint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSource(Statement):
     """CREATE STREAM or TABLE over a topic."""
 
@@ -69,7 +85,7 @@ class CreateSource(Statement):
     replace: bool = False
     if_not_exists: bool = False
     is_source: bool = False
-    constraints: tuple[Constraint, ...] = ()
+    constraints: Constraints = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +167,7 @@ class CreateAs(Statement):
     properties: Properties
     replace: bool = False
     if_not_exists: bool = False
-    constraints: tuple[Constraint, ...] = ()
+    constraints: Constraints = ()
 
 
 @dataclass(frozen=True, slots=True)
