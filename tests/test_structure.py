@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,22 +79,37 @@ def room_of(name: str) -> str:
     return "/".join(parts) or "lakehouse"
 
 
-def imports(path: Path, *, hints: bool = False) -> set[str]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's tree, which nobody changes: several tests read all of them."""
+    return ast.parse(path.read_text())
+
+
+def walk(tree: ast.Module, *, hints: bool) -> Iterator[ast.AST]:
+    """The nodes of a tree; hints: also those that are there for type hints alone."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, ast.If) and not hints and ast.unparse(node.test) == "TYPE_CHECKING":
+            left += node.orelse
+        else:
+            left += ast.iter_child_nodes(node)
+
+
+@cache
+def imports(path: Path, *, hints: bool = False) -> frozenset[str]:
     """The names of the modules that a file imports anywhere in it; hints: also those for type hints alone."""
     result: set[str] = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not hints:
-            node.body = []
-    for node in ast.walk(tree):
+    for node in walk(tree_of(path), hints=hints):
         if isinstance(node, ast.Import):
             result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             result |= names if node.module == "lakehouse" else {node.module}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
             result |= {name.value for name in node.args if isinstance(name, ast.Constant)}
-    return result
+    return frozenset(result)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -111,11 +128,13 @@ def test_imports_go_one_way(path: Path) -> None:
 def imported_files(path: Path) -> set[Path]:
     """The project's files that a file imports, also for type hints."""
     hints = path not in RECURSIVE
-    tree = ast.parse(path.read_text())
-    if not hints:
-        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
     names = {
-        f"{node.module}.{a.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names
+        f"{node.module}.{a.name}"
+        for part in tree_of(path).body
+        if hints or not isinstance(part, ast.If)
+        for node in ast.walk(part)
+        if isinstance(node, ast.ImportFrom)
+        for a in node.names
     }
     places = [PROJECT.joinpath(*name.split(".")) for name in imports(path, hints=hints) | names]
     return {file for place in places if (file := place.with_suffix(".py")).is_file() and ROOT in file.parents}
@@ -146,7 +165,7 @@ def test_only_folds_know_how_a_table_is_folded() -> None:
     for path in (ROOT / "spark").rglob("*.py"):
         imported = [
             node
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.ImportFrom) and node.module == "lakehouse.plan.operator"
         ]
         assert room(path) == "spark/fold" or not folds & {item.name for node in imported for item in node.names}, path
@@ -159,7 +178,7 @@ def test_only_tables_know_a_format_by_its_name() -> None:
     for path in modules():
         if not room(path).startswith(rooms):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Compare):
                 texts = {item.value for item in ast.walk(node) if isinstance(item, ast.Constant)}
                 assert not names & texts, f"{path}:{node.lineno}"
@@ -186,7 +205,7 @@ def test_one_noun_a_subject() -> None:
     names = Counter(
         node.name
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in names.items() if count > 1] == []
@@ -219,7 +238,7 @@ def test_files_stay_small(folder: str) -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    assert not [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not [path for path in modules() if not ast.get_docstring(tree_of(path))]
 
 
 def test_forbidden_words() -> None:
