@@ -2,8 +2,10 @@
 
     python -m tests.faults.worlds.run --seeds 1-50        or: make faults SEEDS=1-50
     python -m tests.faults.worlds.run --seeds 17 --keep /tmp/world
+    python -m tests.faults.worlds.run --seeds 17 --reduce
 
-A violation prints the seed, what happened and when, and the first thing that differs; the world's folder is kept.
+A violation prints the seed, what happened and when, and the first thing that differs; the world's folder is kept. With
+--reduce the world runs again with its first faults alone, from none on, until it is violated once more.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ MAY_END = ("kill a worker", "kill the broker", "stop the broker", "kill Java")
 ENDING = (0, 1, -15)
 
 
-def live(world: World) -> None:
-    """Let records flow and faults happen, and let the application catch up at the end."""
+def live(world: World, faults_max: int | None = None) -> None:
+    """Let records flow and faults happen, and let the application catch up at the end. faults_max: None for all."""
     dice, faults = world.dice, world.faults()
     world.send(dice.randint(20, 120))
     name = ""
-    for _ in range(dice.randint(2, 4)):
+    count = dice.randint(2, 4)
+    for _ in range(count if faults_max is None else min(faults_max, count)):
         if not world.has_job():
             world.start_job()
         # From before its Java runs until it waits for records.
@@ -50,6 +53,7 @@ def live(world: World) -> None:
             continue
         earlier, name = name, dice.choice(list(faults))
         world.tell(name)
+        world.fault_times.append((name, time.time()))
         if name == "terminate":
             world.terminate(ENDING if earlier in MAY_END else (0,))
         else:
@@ -171,20 +175,52 @@ def compare(what: str, found: dict[Any, Any], expected: dict[Any, Any]) -> None:
         )
 
 
-def run_world(seed: int, folder: Path) -> dict[str, Any]:
-    """Run one world in a new folder, and check it; return facts about it. Raises AssertionError, with its story."""
+def run_world(seed: int, folder: Path, faults_max: int | None = None) -> dict[str, Any]:
+    """Run one world in a new folder, and check it; return facts about it. Raises AssertionError, with its story.
+
+    faults_max: see `live`.
+    """
     world = World(seed, folder)
     try:
         try:
             world.open()
-            live(world)
+            live(world, faults_max)
             check(world)
         finally:
             world.close()
     except Exception as error:
         story = "\n".join(world.story)
         raise AssertionError(f"seed {seed}:\n{story}\n{type(error).__name__}: {error}") from error
-    return {**world.facts(), "story": world.story}
+    return {**world.facts(), "recovered": recovery_seconds(world), "story": world.story}
+
+
+def recovery_seconds(world: World) -> list[tuple[str, float]]:
+    """Return each fault with the seconds until the next commit of a table, the wait for the next start among them."""
+    commits = sorted(path.stat().st_mtime for path in world.lake.glob("silver/*/_delta_log/*.json"))
+    later = [(name, [commit for commit in commits if commit > began], began) for name, began in world.fault_times]
+    return [(name, round(after[0] - began, 1)) for name, after, began in later if after]
+
+
+def reduce_world(seed: int, folder: Path) -> int | None:
+    """Return with how many of its first faults a world is violated again; None if it never is."""
+    for count in range(5):
+        try:
+            run_world(seed, folder / str(count), count)
+        except AssertionError:
+            return count
+    return None
+
+
+def summary(worlds: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the faults of worlds by kind, and the seconds from one to the next commit: median, and 99 of 100."""
+    recovered = [tuple(item) for world in worlds for item in world["recovered"]]
+    seconds = sorted(number for _, number in recovered)
+    return {
+        "worlds": len(worlds),
+        "faults": dict(Counter(name for name, _ in recovered)),
+        "median_seconds": seconds[len(seconds) // 2] if seconds else None,
+        "p99_seconds": seconds[min(len(seconds) * 99 // 100, len(seconds) - 1)] if seconds else None,
+    }
 
 
 def seeds_of(text: str) -> list[int]:
@@ -197,7 +233,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=seeds_of, default=seeds_of("1-3"))
     parser.add_argument("--keep", type=Path, help="keep each world in this folder")
-    given, violations = parser.parse_args(), 0
+    parser.add_argument("--reduce", action="store_true", help="run a violated world again, with fewer faults")
+    given, violations, worlds = parser.parse_args(), 0, list[dict[str, Any]]()
     for seed in given.seeds:
         folder = (
             Path(tempfile.mkdtemp(prefix=f"lakehouse-world-{seed}-")) if given.keep is None else given.keep / str(seed)
@@ -208,10 +245,15 @@ def main() -> int:
             violations += 1
             traceback.print_exc()
             print(json.dumps({"seed": seed, "violation": True, "folder": str(folder)}), flush=True)
+            if given.reduce:
+                count = reduce_world(seed, folder.with_name(f"{folder.name}-reduced"))
+                print(json.dumps({"seed": seed, "violated_by_its_first_faults": count}), flush=True)
             continue
+        worlds.append(facts)
         print(json.dumps(facts), flush=True)
         if given.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps({**summary(worlds), "violations": violations}), flush=True)
     return 1 if violations else 0
 
 

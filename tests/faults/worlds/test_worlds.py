@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.worlds import oracle
 from tests.faults.worlds.renames import Renames
-from tests.faults.worlds.run import compare, known_to, run_world, seeds_of
+from tests.faults.worlds.run import compare, known_to, run_world, seeds_of, summary
 from tests.faults.worlds.sweep import kind_of
 from tests.seeds import seeds
 
@@ -96,6 +96,17 @@ def test_each_rename_is_seen_in_new_folders_too(tmp_path: Path) -> None:
 def test_paths_are_of_one_kind_whatever_their_numbers() -> None:
     assert kind_of("silver/totals/_delta_log/00000000000000000007.json") == "silver/totals/_delta_log/#.json"
     assert kind_of("part-00000-04a8ccf4-2a35-4c0d-9f3e-0123456789ab-c000.parquet") == "part-#-#-c#.parquet"
+
+
+def test_a_summary_has_the_faults_by_kind_and_the_time_to_the_next_commit() -> None:
+    assert summary([]) == {"worlds": 0, "faults": {}, "median_seconds": None, "p99_seconds": None}
+    worlds = [{"recovered": [("kill", 3.0), ("freeze", 1.0)]}, {"recovered": [("kill", 9.0)]}]
+    assert summary(worlds) == {
+        "worlds": 2,
+        "faults": {"kill": 2, "freeze": 1},
+        "median_seconds": 3.0,
+        "p99_seconds": 9.0,
+    }
 
 
 def test_seeds_are_read() -> None:

@@ -75,6 +75,7 @@ class World:
         self.broker = Broker(self.folder / "kafka")
         self.job: subprocess.Popen[bytes] | None = None
         self.sent, self.last_start = 0, 0.0
+        self.fault_times: list[tuple[str, float]] = []
         (self.folder / "tmp").mkdir(parents=True)
 
     # -- set up --
