@@ -100,7 +100,7 @@ DEEDS = {
     ),
     "the connections": ("GET", "/api/v2/connections", None, OPERATORS),
     "the variables": ("GET", "/api/v2/variables", None, OPERATORS),
-    "write a variable": ("POST", "/api/v2/variables", {"key": "", "value": "x"}, (401, 403, 403, 422, 422)),
+    "write a variable": ("POST", "/api/v2/variables", {"key": "x", "value": "x"}, (401, 403, 403, 201, 409)),
 }  # fmt: skip
 
 
