@@ -7,7 +7,7 @@ depend on the number of values in its group. A row from storage has a plain list
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +17,27 @@ from lakehouse.semantics.aggregate.growing import Counts, Values
 Kept = Sequence[Any]
 
 
-def hashable_form(value: Any) -> Any:
-    """Return a value in a form that can be compared and hashed. Equal maps may have their entries in any order."""
+def _float_form(number: float) -> float | str:
+    return "NaN" if number != number else number
+
+
+def hashable_form(value: Any, float_form: Callable[[float], float | str] = _float_form) -> Any:
+    """Return a value in a form that can be compared and hashed. Equal maps may have their entries in any order.
+
+    float_form: the form of a double.
+    """
     if isinstance(value, dict):
-        return frozenset((hashable_form(name), hashable_form(item)) for name, item in value.items())
+        return frozenset(
+            (hashable_form(name, float_form), hashable_form(item, float_form)) for name, item in value.items()
+        )
     if isinstance(value, list | tuple):
-        return tuple(hashable_form(item) for item in value)
-    return "NaN" if isinstance(value, float) and value != value else value
+        return tuple(hashable_form(item, float_form) for item in value)
+    return float_form(value) if isinstance(value, float) else value
 
 
 def exact_form(value: Any) -> Any:
     """Return a value in a form that is equal where the value says the same: a double's two zeros are not."""
-    if isinstance(value, dict):
-        return frozenset((exact_form(name), exact_form(item)) for name, item in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(exact_form(item) for item in value)
-    return repr(value) if isinstance(value, float) else value
+    return hashable_form(value, repr)
 
 
 def _as_values(accumulator: Kept) -> Values:

@@ -213,7 +213,7 @@ class Ingest:
         """Raise the error that ended the query, if there was one: for lost records, DataLoss with the exact ranges."""
         self._catching.wait()
         is_ours = isinstance(self._catching.error, LakehouseError)
-        if not is_ours and not is_gone(self._spark) and query.exception() is not None:
+        if not is_ours and not is_gone() and query.exception() is not None:
             lost_ranges = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed_topics())
             if lost_ranges:
                 raise _data_loss_error(lost_ranges, WHILE_RUNNING)
@@ -248,7 +248,7 @@ class Ingest:
                     careful.refuse_larger_records(part_frame, self._feed.max_record_bytes), part_ends, self._feed.own
                 )
         except Exception as error:
-            if is_gone(self._spark):
+            if is_gone():
                 self._suspect.remember(ends)
                 raise StorageError(careful.GONE.format(tick=self._state.tick + 1)) from error
             if not careful.is_record_failure(error) or bronze.half_written_topics(self._lake, self._state.tick):

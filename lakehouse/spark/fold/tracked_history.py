@@ -77,7 +77,7 @@ class TrackedHistoryFold(TableFold):
     def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:
         points = self._points_fold.rows_after(None if rows is None else _as_points(rows), records)
         points = points.withColumn("_is_gone", F.lit(False)).withColumn("_is_detached", F.lit(False))
-        return self._with_runs(points.withColumn(END, F.col(VALID_TO))).drop("_is_gone", "_is_detached")
+        return self._with_runs(points).drop("_is_gone", "_is_detached")
 
     def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
         raise NotImplementedError  # the plan refuses what reads them
@@ -104,20 +104,21 @@ class TrackedHistoryFold(TableFold):
             F.coalesce("n._tombstone", F.lit(False)).alias("_is_gone"),
             F.coalesce(~is_new & F.col("k._is_detached"), F.lit(False)).alias("_is_detached"),
         )
-        rows = self._with_runs(points.withColumn(END, F.col(VALID_TO)))
+        rows = self._with_runs(points)
         is_same = F.struct(VALID_TO, IS_REPEATED).eqNullSafe(F.col("_kept"))
         rows = rows.where(F.col("_is_new") | ~is_same).withColumn("_tombstone", F.col("_is_gone"))
         return rows.drop("_kept", "_is_new", "_is_gone", "_is_detached")
 
     def _with_runs(self, points: DataFrame) -> DataFrame:
-        """Return points with `_is_repeated`, and of those that are shown with the end of their run as `valid_to`.
+        """Return points as rows of the state: `_point_end` has their own end, `valid_to` that of the run if shown.
 
-        `_point_end` is when a point ends. Those that are gone count for nothing. A detached point is the first of a
-        run whose next points are not among these.
+        Points that are gone count for nothing. A detached point is the first of a run whose next points are not among
+        these.
         """
         assert isinstance(self.table.fold, RowHistory)
         assert self.table.fold.track is not None
         group = self.table.group
+        points = points.withColumn(END, F.col(VALID_TO))
         by_time = Window.partitionBy(*group).orderBy(VALID_FROM)
         counts, is_row = ~F.col("_is_gone"), self._points_fold.is_shown()
         image = row_image(points, self.table.fold.track)

@@ -11,7 +11,6 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
@@ -66,10 +65,13 @@ def stop_query(query: StreamingQuery) -> None:
         query.stop()
 
 
-def is_gone(spark: SparkSession) -> bool:
-    """Say whether Spark's process has ended."""
+def is_gone() -> bool:
+    """Say whether Spark's process has ended; False if this process never had one."""
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return False
     try:
-        spark.sparkContext.getLocalProperty("spark.scheduler.pool")  # any question to Java
+        gateway.jvm.java.lang.System.nanoTime()  # any question to Java
     except (Py4JError, OSError):
         return True
     return False
@@ -90,18 +92,7 @@ def came_by_the_end(error: Exception) -> bool:
     """Say whether an error came because Spark's process has ended."""
     if isinstance(error, PySparkRuntimeError):
         return error.getCondition() == "JAVA_GATEWAY_EXITED"  # while it started
-    return isinstance(error, Py4JError | OSError) and not _answers(SparkContext._gateway)
-
-
-def _answers(gateway: Any) -> bool:
-    """Say whether the Java of this process answers; also if there is none."""
-    if gateway is None:
-        return True
-    try:
-        gateway.jvm.java.lang.System.nanoTime()
-    except (Py4JError, OSError):
-        return False
-    return True
+    return isinstance(error, Py4JError | OSError) and is_gone()
 
 
 def raise_failure(query: StreamingQuery, catching: Catching, folders: Iterable[Path] = ()) -> None:

@@ -106,13 +106,21 @@ def good(taken: Iterable[Taken], *topics: str) -> Iterator[tuple[str, str, int, 
             yield topic, record.key.decode(), record.timestamp, row
 
 
-def latest_orders(taken: Iterable[Taken]) -> Rows:
+def last_rows(taken: Iterable[Taken], topic: str) -> Rows:
     rows: Rows = {}
-    for _, key, _, row in good(taken, "orders"):
+    for _, key, _, row in good(taken, topic):
         rows.pop(key, None)
         if row is not None:
             rows[key] = row
     return rows
+
+
+def latest_orders(taken: Iterable[Taken]) -> Rows:
+    return last_rows(taken, "orders")
+
+
+def users(taken: Iterable[Taken]) -> Rows:
+    return last_rows(taken, "users")
 
 
 def newest_orders(taken: Iterable[Taken]) -> Rows:
@@ -190,15 +198,6 @@ def cities(taken: Iterable[Taken]) -> Rows:
             city_of[key] = None if row is None else row["city"]
         elif row is not None and (city := city_of.get(key)) is not None:
             rows.setdefault(city, {"n": 0})["n"] += 1
-    return rows
-
-
-def users(taken: Iterable[Taken]) -> Rows:
-    rows: Rows = {}
-    for _, key, _, row in good(taken, "users"):
-        rows.pop(key, None)
-        if row is not None:
-            rows[key] = row
     return rows
 
 

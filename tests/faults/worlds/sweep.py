@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -22,8 +21,8 @@ from pathlib import Path
 
 from tests.faults.worlds import oracle
 from tests.faults.worlds.renames import Renames
-from tests.faults.worlds.run import catch_up, check_bronze, compare, seeds_of
-from tests.faults.worlds.world import RUN, TOPICS, World
+from tests.faults.worlds.run import catch_up, check_bronze, check_tables, seeds_of
+from tests.faults.worlds.world import TOPICS, World
 
 
 class Sweep:
@@ -47,30 +46,21 @@ class Sweep:
         """Run the job, and kill it after a rename; None for not at all. Return the paths that were renamed."""
         shutil.rmtree(self.world.lake)
         shutil.copytree(self._base, self.world.lake, symlinks=True)
-        killed: list[subprocess.Popen[bytes]] = []
 
         def on_rename(number: int, path: str) -> None:
-            if number == point:
-                os.killpg(killed[0].pid, signal.SIGKILL)
+            if number == point and self.world.job is not None:
+                os.killpg(self.world.job.pid, signal.SIGKILL)
 
-        with Renames(self.world.lake, on_rename) as renames, (self.world.folder / "job.log").open("ab") as log:
-            job = subprocess.Popen(
-                [*RUN, "--until", "caught-up"], cwd=self.world.folder, env=self.world.environ(), stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-            killed.append(job)
-            code = job.wait(600)
+        with Renames(self.world.lake, on_rename) as renames:
+            self.world.start_job("--until", "caught-up")
+            code = self.world.await_end(600)
         assert code in (0, -signal.SIGKILL), f"the job ended with {code}"
         return renames.paths
 
     def check(self) -> None:
         """Let the next run finish, and compare the lake with the topics."""
         catch_up(self.world)
-        bronze = check_bronze(self.world, self.topics)
-        for name, fold in oracle.FOLDS.items():
-            rows, path = fold(bronze), self.world.lake / "silver" / name
-            compare(f"table {name}", oracle.table_rows(path, name), rows)
-            compare(f"the feed of {name}", oracle.replayed_feed(path, name), rows)
+        check_tables(self.world, check_bronze(self.world, self.topics), [])
 
 
 def kind_of(path: str) -> str:

@@ -35,7 +35,6 @@ APP = """
 import lakehouse as lh
 
 
-
 def double(amounts):
     return amounts * 2
 
@@ -175,10 +174,10 @@ class World:
             command, cwd=self.folder, env=self.environ(), capture_output=True, timeout=timeout, check=False
         )
 
-    def start_job(self) -> None:
+    def start_job(self, *options: str) -> None:
         log = (self.folder / "job.log").open("ab")
         self.job = subprocess.Popen(
-            RUN, cwd=self.folder, env=self.environ(), stdout=log, stderr=log, start_new_session=True
+            [*RUN, *options], cwd=self.folder, env=self.environ(), stdout=log, stderr=log, start_new_session=True
         )
         self.last_start = time.monotonic()
         self.tell("started the job")
