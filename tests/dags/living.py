@@ -15,6 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+# The DAGs of an application.
+KINDS = (
+    "backfill_interval", "backfill_range", "catch_up", "deploy", "erase", "quarantine_replay",
+    "reconstruct_point_in_time", "recovery_drill", "table_maintenance",
+)  # fmt: skip
 # lakehouse.toml of an application that lives here.
 SETTINGS = """
 [lake]
@@ -78,7 +83,12 @@ class Living:
         self.url = json.loads(self.lakehouse("airflow", "status", "--json"))["url"]
         password = json.loads((self.folder / ".lakehouse" / "airflow" / "passwords.json").read_text())["admin"]
         self.bearer = self.ask("POST", "/auth/token", {"username": "admin", "password": password})["access_token"]
-        wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 8, "the DAGs")
+        wait(lambda: self.dags() == {f"{self.name}__{kind}" for kind in KINDS}, "the DAGs")
+
+    def dags(self) -> set[str]:
+        """Return the ids of the application's DAGs that Airflow has read."""
+        dags = self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["dags"]
+        return {dag["dag_id"] for dag in dags}
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the REST API's answer. Raises Refused for 4xx."""

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-KINDS = (
-    "backfill_interval", "backfill_range", "catch_up", "deploy", "erase", "quarantine_replay",
-    "reconstruct_point_in_time", "recovery_drill", "table_maintenance",
-)  # fmt: skip
+from tests.dags.living import KINDS
+
 STATUS = {
     "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
     "tables": [{"name": name, "rows": 2, "version": 4, "tick": 7} for name in ("current_orders", "totals")],
