@@ -189,7 +189,8 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "promote": _promote,
     "unstage": _unstage,
     "plan_erasure": _erase(lambda _: ["--plan"]),
-    "erase": _erase(lambda request: [f"--why={request['reason']}"]),
+    # The plan that was approved names the tables that were reverted.
+    "erase": _erase(lambda request: ["--rebuild-reverted", f"--why={request['reason']}"]),
     "checkout": _checkout,
     "prove": _prove,
     "drill": _drill,

@@ -149,7 +149,7 @@ def test_the_source_topic_gets_tombstones_that_the_lake_does_not_keep(spark, sho
         (("--key", "4711"), "expected STREAM=KEY"),
         (("--key", "customers=1", "--key", "customers=2"), "is named twice"),
         (("--key", "customers=x"), "id: expected bigint, found 'x'"),
-        (("--records", "orders/0=1"), "expected TOPIC/PARTITION=FIRST..LAST"),
+        (("--records", "orders/0=1"), "expected TOPIC[@ID]/PARTITION=FIRST..LAST"),
         ((), "found no key"),
         (("--key", "customers=1", "--plan", "--verify"), "expected one of them"),
     ],

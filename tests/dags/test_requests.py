@@ -168,7 +168,7 @@ def test_the_other_commands():
         "--named-by=orders.by.id", "--value=Anna",
     ]  # fmt: skip
     assert line("plan_erasure", erased) == [*same, "--plan"]
-    assert line("erase", erased) == [*same, "--why=ticket 12"]
+    assert line("erase", erased) == [*same, "--rebuild-reverted", "--why=ticket 12"]
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
@@ -277,7 +277,7 @@ def harmless(argv: list[str]) -> None:
     known = {
         "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
         "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",
-        "--limit", "--config", "--json", "--key", "--named-by", "--value", "-P", "-m",
+        "--limit", "--config", "--json", "--key", "--named-by", "--value", "--rebuild-reverted", "-P", "-m",
     }  # fmt: skip
     positionals = argv.index("--") if "--" in argv else len(argv)
     assert not any(argument.startswith("-") for argument in argv[positionals + 1 :])

@@ -16,17 +16,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError, NotFound, PlanError
+from lakehouse.errors import ConfigError, NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.run.audit.audit import audit
 from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.run.erase import erasure as erasure_module
 from lakehouse.run.erase.erasure import Erased, Eraser, plan_erasure
-from lakehouse.run.repair.backfill import ignore_progress
+from lakehouse.run.repair.backfill import ignore_progress, revert
 from lakehouse.run.repair.intervene import Why
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.position import order_times
@@ -220,7 +221,9 @@ def test_bad_requests_change_nothing(bench: Bench) -> None:
         (ErasureSubject({}, (), {"nothing": {0: (0, 1)}}), PlanError, "reads no topic 'nothing'"),
     ):
         with pytest.raises(error, match=text):
-            erase(bench, app, subject)
+            erase(bench, app, subject, values=["a text"] if subject.places else ())
+    with pytest.raises(ConfigError, match="found no text to search the lake for afterwards"):
+        erase(bench, app, ErasureSubject({}, (), {"orders": {0: (0, 1)}}))
     with pytest.raises(ConfigError, match="the reason names what is erased"):
         Eraser(bench.lake, app, Why(f"{ANNA} asked"), lambda: None, ignore_progress).erase(ASKED, ())
     with pytest.raises(PlanError, match=r"the lake has tables cities, named, .*which the application does not declare"):
@@ -257,3 +260,91 @@ def test_a_record_of_a_place_is_erased_and_what_names_it_elsewhere_is_found(benc
     again = erase(bench, app, by_text, values=[ANNA])
     assert (again.erasure.is_finished, again.erasure.id != outcome.erasure.id) == (True, True)
     check_audits(bench, app)
+
+
+ORDERS = lh.stream("orders", key="id string", schema="customer string, amount bigint")
+COUNTS = ORDERS.group_by("customer").agg(n=lh.count()).table("counts")
+SHOP = lh.app(COUNTS)
+HERS = ErasureSubject({}, (f"orders.customer={ANNA}",))
+
+
+def orders_of(*customers: str, first: int = 0, tick: int = 1, topic_id: str = "o") -> list[Record]:
+    """An order of each customer, all in one tick."""
+    numbers = range(first, first + len(customers))
+    values = [json.dumps({"customer": customer, "amount": 1}).encode() for customer in customers]
+    return [
+        Record("orders", topic_id, 0, n, 1_000 * n, f"o{n}".encode(), value, tick, 1_000 * n)
+        for n, value in zip(numbers, values, strict=True)
+    ]
+
+
+@pytest.mark.rotated
+def test_nobody_intervenes_in_its_tables_between_its_steps(bench: Bench) -> None:
+    """What was staged before, or a version of before, would bring the person back."""
+    records = [*orders_of(ANNA, BO), *orders_of(BO, ANNA, first=2, tick=2)]
+    write_bronze(bench.lake, SHOP, records[:2])
+    bench.catch_up(SHOP)
+    write_bronze(bench.lake, SHOP, records[2:])
+    bench.catch_up(SHOP)
+    with pytest.MonkeyPatch.context() as patch:
+        die_at(patch, 4)  # the places are kept, and bronze has lost the records
+        with pytest.raises(Killed):
+            erase(bench, SHOP, HERS)
+    # The application has got a table meanwhile: what it has of the person goes, too.
+    amounts = ORDERS.latest("amounts")
+    more = lh.app(COUNTS, amounts)
+    bench.catch_up(more)
+    with pytest.raises(StorageError, match=r"table counts: an erasure that began at .* is not finished"):
+        revert(bench.lake.open(COUNTS), more, Cut(1))
+    other = lh.app(ORDERS.filter("amount > 0").group_by("customer").agg(n=lh.count()).table("counts"), amounts)
+    with pytest.raises(PlanError, match="declared otherwise than it was built"):
+        erase(bench, other, HERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erasure_module.files, "vacuum_files", raise_killed)
+        with pytest.raises(Killed):
+            erase(bench, more, HERS)
+    with pytest.raises(PlanError, match="does not declare table amounts, from which this erasure takes records"):
+        erase(bench, SHOP, HERS)
+    outcome = erase(bench, more, HERS)
+    assert (outcome.erasure.is_finished, set(outcome.erasure.tables)) == (True, {"counts", "amounts"})
+    assert contents(bench, more) == expected(more, [record for record in records if not is_annas(record)])
+    assert files_with(Path(bench.layout.root), ANNA.encode()) == []
+    revert(bench.lake.open(COUNTS), more, Cut(1))
+    assert bench.rows(COUNTS) == {(BO,): {"n": 1}}
+
+
+def raise_killed(*_: object, **__: object) -> None:
+    raise Killed
+
+
+@pytest.mark.rotated
+def test_a_revert_comes_back_only_if_one_says_so(bench: Bench) -> None:
+    records = [*orders_of(ANNA, BO), *orders_of(BO, first=2, tick=2)]
+    write_bronze(bench.lake, SHOP, records[:2])
+    bench.catch_up(SHOP)
+    write_bronze(bench.lake, SHOP, records[2:])
+    bench.catch_up(SHOP)
+    revert(bench.lake.open(COUNTS), SHOP, Cut(1))
+    plan = plan_erasure(bench.lake, SHOP, HERS)
+    assert plan.reverted == ("counts",)
+    assert "what was taken away from table counts by a revert comes back" in " ".join(plan.stages)
+    with pytest.raises(PlanError, match=r"what a revert took away comes back\. Expected --rebuild-reverted"):
+        erase(bench, SHOP, HERS)
+    assert erasure_log.read_erasures(bench.layout) == []
+    assert bench.rows(COUNTS) == {(ANNA,): {"n": 1}, (BO,): {"n": 1}}
+    eraser = Eraser(bench.lake, SHOP, Why(), lambda: None, ignore_progress)
+    assert eraser.erase(HERS, (), rebuild_reverted=True).erasure.is_finished
+    assert bench.rows(COUNTS) == {(BO,): {"n": 2}}
+
+
+@pytest.mark.rotated
+def test_offsets_of_a_recreated_topic_need_its_id(bench: Bench) -> None:
+    old, new = orders_of(ANNA, topic_id="first-id"), orders_of(BO, tick=2, topic_id="second-id")
+    write_bronze(bench.lake, SHOP, [*old, *new])
+    bench.catch_up(SHOP)
+    with pytest.raises(PlanError, match=r"stands for 2 records.* orders@first-id/0=\.\.\. or orders@second-id/0="):
+        erase(bench, SHOP, ErasureSubject({}, (), {"orders": {0: (0, 0)}}), values=[ANNA])
+    assert erase(
+        bench, SHOP, ErasureSubject({}, (), {"orders@first-id": {0: (0, 0)}}), values=[ANNA]
+    ).erasure.is_finished
+    assert bench.rows(COUNTS) == {(BO,): {"n": 1}}

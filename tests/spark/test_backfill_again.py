@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +13,13 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import LeaseHeld, PlanError
+from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import request_lease
+from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
+from lakehouse.run.repair.intervene import InterventionRequest, pending_requests
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.moment import AtVersion
@@ -22,8 +28,6 @@ from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from lakehouse.lake.layout import Layout
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint, at timestamp")
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n"), at=lh.max("at")).table("sums")
@@ -117,7 +121,6 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakehouse.run.repair import intervene
-    from lakehouse.run.repair.intervene import InterventionRequest
     from lakehouse.spark.silver.writer import latest_complete_tick
 
     wanted = InterventionRequest("refold", ("sums",), {"first_ms": 0, "last_ms": 100}, "a test")
@@ -140,19 +143,45 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
 
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
-    from lakehouse.lake.control import note
-    from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.intervene import InterventionRequest, pending_requests
-
     layout = Layout(str(tmp_path))
     assert list(pending_requests(layout)) == []
     wanted = InterventionRequest("revert", ("sums",), {"tick": 3})
     note.write(f"{layout.requests}/{wanted.id}.json", asdict(wanted))
     for number, text in enumerate(("{", "[]", "{}", '{"tables": [], "what": 1}')):
         Path(layout.requests, f"bad{number}.json").write_text(text)
-    assert [actual for _, actual in pending_requests(layout)] == [wanted]
+    with request_lease(layout, wanted.id):
+        assert [actual for _, actual in pending_requests(layout)] == [wanted]
     assert len(list(Path(layout.requests).glob("*.refused"))) == 4
     assert Path(layout.requests, "bad0.refused").read_text() == "{"
+
+
+def test_a_request_is_forgotten_if_its_process_died(tmp_path: Path) -> None:
+    """Such as by SIGKILL, while a run that takes up none held bronze: a job must not carry it out days later."""
+    layout = Layout(str(tmp_path))
+    asked = """
+import sys, time
+from dataclasses import asdict
+from lakehouse.lake.control import note
+from lakehouse.lake.control.writer_leases import request_lease
+from lakehouse.lake.layout import Layout
+from lakehouse.spark.bronze.interventions import InterventionRequest
+layout, request = Layout(sys.argv[1]), InterventionRequest("revert", ("sums",), {"tick": 41}, id="old")
+request_lease(layout, "old").acquire()
+note.write(f"{layout.requests}/old.json", asdict(request))
+print("asked", flush=True)
+time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", asked, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert [request.id for _, request in pending_requests(layout)] == ["old"]
+    finally:
+        process.kill()
+        process.wait()
+    assert list(pending_requests(layout)) == []
+    assert not list(Path(layout.requests).iterdir())
+    assert not list(Path(layout.lease("")).parent.glob("request-*"))
 
 
 @pytest.mark.slow

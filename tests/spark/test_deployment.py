@@ -83,8 +83,11 @@ def expected(app: App, records: list[Record]) -> dict[str, dict[Any, Any]]:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> None:
+    from lakehouse.plan.evolution.change import declaration_of
     from lakehouse.run.deploy.deployment import compare_deployment, plan_deployment, refuse_another_back
     from lakehouse.run.repair.carry_out import carry_out
+    from lakehouse.spark.bronze import interventions
+    from lakehouse.spark.bronze.interventions import InterventionRequest
 
     dice = random.Random(draw())
     records = drawn_records(dice, 24, 0, 1)
@@ -144,6 +147,14 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
     assert contents(bench, OLD, AtTick(8)) == old
     for table in OLD.tables:
         assert bench.folded(table, 12) == expected(OLD, records)[table.name], table.name
+
+    # What was swapped since, as by a backfill or an erasure, is no deployment to take back.
+    details = {"priced": {"declaration": declaration_of(OLD.table("priced")), "changed": False}}
+    swap = InterventionRequest("swap", ("priced",), {"beside": "priced"}, table_details=details)
+    interventions.decide(bench.lake, interventions.take_over_bronze(bench.lake), swap)
+    refuse_another_back(bench.lake, NEW)
+    with pytest.raises(PlanError, match="otherwise than before their deployment: priced"):
+        refuse_another_back(bench.lake, OLD)
 
 
 @pytest.mark.rotated

@@ -39,7 +39,7 @@ def erase(
     ] = None,
     records: Annotated[
         str | None,
-        typer.Option("--records", metavar="OFFSETS", help="Further records, as TOPIC/PARTITION=FIRST..LAST,..."),
+        typer.Option("--records", metavar="OFFSETS", help="Further records, as TOPIC[@ID]/PARTITION=FIRST..LAST,..."),
     ] = None,
     value: Annotated[
         list[str] | None,
@@ -47,6 +47,12 @@ def erase(
     ] = None,
     source: Annotated[
         bool, typer.Option("--source", help="Write tombstones of the keys to the topics of their streams first.")
+    ] = False,
+    rebuild_reverted: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild-reverted", help="Also build tables that were reverted: what that took away comes back."
+        ),
     ] = False,
     app: AppOption = None,
     why: Annotated[
@@ -89,6 +95,7 @@ def erase(
             records=records,
             values=value or (),
             source=source,
+            rebuild_reverted=rebuild_reverted,
             reason=why,
             by=decided_by,
             listen=build_listener(as_json=json),
@@ -117,6 +124,7 @@ def _show_plan(erasure_plan: ErasurePlan, *, json: bool) -> None:
             {
                 "records": erasure_plan.records,
                 "tables": erasure_plan.tables,
+                "reverted": erasure_plan.reverted,
                 "published": erasure_plan.published,
                 "not_erased": erasure_plan.streams,
                 "stages": erasure_plan.stages,

@@ -109,6 +109,14 @@ class Lease:
             os.close(self._handle)
             self._handle = None
 
+    def remove(self) -> None:
+        """Give the lease back, with its file: for a name that nobody uses again. Raises StorageError, OSError."""
+        self.release()
+        if self._store_lease is not None:
+            self._store_lease.remove()
+        elif not self._remote:
+            self._path.unlink(missing_ok=True)
+
     def __enter__(self) -> Lease:
         is_held = self._handle is not None or (self._store_lease is not None and self._store_lease.is_held)
         return self if is_held else self.acquire()

@@ -68,6 +68,11 @@ class StoreLease:
             self._session.leave()
             self._session = None
 
+    def remove(self) -> None:
+        """Remove all that the store has of it. Raises StorageError."""
+        for number in self._numbers():
+            store.delete_object(self._path(number))
+
     def _claim(self, session: StoreSession) -> int:
         """Write the next number as this session's, and return it. Raises LeaseHeld."""
         content = json.dumps({"session": session.id, "claim": uuid.uuid4().hex}).encode()

@@ -49,6 +49,16 @@ def schemas_lease(layout: Layout, topic: str) -> Lease:
     return lease_of(layout, f"schemas-{topic}")
 
 
+def erasure_lease(layout: Layout) -> Lease:
+    """Return the lease of erasing records; a replay, which keeps bytes of records, holds it as well."""
+    return Lease(layout.lease("erasure"), f"what an erasure in {layout.root} deletes")
+
+
+def request_lease(layout: Layout, id: str) -> Lease:
+    """Return the lease of a request for an intervention; who asks holds it while the answer is awaited."""
+    return Lease(layout.lease(f"request-{id}"), "a request for an intervention")
+
+
 def is_held(lease: Lease) -> bool:
     """Say whether another process holds a lease."""
     try:

@@ -230,11 +230,16 @@ def refuse_another_back(lake: OpenLake, app: App) -> None:
     """
     wrong_names, deployed_names = [], []
     for table in app.tables:
-        swaps = [item for item in interventions.read_interventions(lake, table.name) if item.kind == "swap"]
-        if not swaps or "before" not in swaps[-1].details:
+        # Backfills and erasures since then have none, and are no matter.
+        earlier_declarations = [
+            decision.details["before"]
+            for decision in interventions.read_interventions(lake, table.name)
+            if "before" in decision.details
+        ]
+        if not earlier_declarations:
             continue
         deployed_names.append(table.name)
-        if swaps[-1].details["before"] != declaration_of(table):
+        if earlier_declarations[-1] != declaration_of(table):
             wrong_names.append(table.name)
     if not deployed_names:
         raise PlanError("deploy back: found no deployment of this application's tables; expected one to take back.")

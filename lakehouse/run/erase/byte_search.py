@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse.errors import ConfigError
 from lakehouse.lake import store
 
 BATCH_ROWS = 10_000
@@ -46,13 +47,21 @@ class SearchResult:
 
 
 class ValuePattern:
-    """Tells whether bytes, or a number in a column, hold one of some values. columns: names that hold such a value."""
+    """Tells whether bytes, or a number in a column, hold one of some values. columns: names that hold such a value.
+
+    Raises ConfigError without a value.
+    """
 
     def __init__(self, values: Iterable[str], columns: Collection[str]) -> None:
         value_list = sorted({value for value in values if value})
         self.columns = {name.lower() for name in columns}
         self.whole = {spelling for value in value_list for spelling in _spellings(value)}
         self.numbers = {int(value) for value in value_list if DIGITS.fullmatch(value)}
+        if not value_list:
+            raise ConfigError(
+                "erase: found no text to search the lake for afterwards; expected a key, or --value TEXT: a text of "
+                "the records, such as a name."
+            )
         self._bytes = re.compile(b"|".join(map(self._alternative, value_list)))
         long_values = [value for value in value_list if len(value.encode()) >= RAW_BYTES_MIN]
         self._long_bytes = re.compile(b"|".join(map(self._alternative, long_values))) if long_values else None

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.lake import reader, store
-from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.control.writer_leases import ingest_lease, table_lease
+from lakehouse.lake.control.writer_leases import erasure_lease, ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
 from lakehouse.lake.erasure.scrubbed_log import scrub_log
+from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import table_places
 from lakehouse.phases import phase
@@ -28,13 +28,14 @@ from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.deploy.deployment import Deployed
-from lakehouse.run.erase.byte_search import Occurrence
+from lakehouse.run.erase.byte_search import Occurrence, ValuePattern
 from lakehouse.run.erase.search import search_erased
 from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, refuse_restored
 from lakehouse.run.repair.carry_out import carry_out
 from lakehouse.run.repair.intervene import Why, bring_table
 from lakehouse.run.repair.stages import Intervene, RemoveBuild, RepairPlan, RequireStopped, Stage, basis_of, tables_text
 from lakehouse.run.start.leases import repair_leases
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.difference import Difference
 from lakehouse.spark.bronze import erased, interventions
 from lakehouse.spark.bronze.bronze import BronzeState
@@ -56,11 +57,13 @@ VACUUM_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 class ErasurePlan:
     """What an erasure would do. records: how many, by topic. tables: those that would be built again.
 
-    published: the topics that would get tombstones. streams: topics with records of streams, which stay as they are.
+    reverted: those of them in which a revert is in effect: what it took away comes back. published: the topics that
+    would get tombstones. streams: topics with records of streams, which stay as they are.
     """
 
     records: Mapping[str, int]
     tables: tuple[str, ...]
+    reverted: tuple[str, ...]
     published: tuple[str, ...]
     streams: tuple[str, ...]
     stages: tuple[str, ...]
@@ -86,10 +89,17 @@ def _plan_records(lake: OpenLake, app: App, rows: DataFrame) -> ErasurePlan:
     counts = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().orderBy("topic").collect()}
     if not counts:
         raise NotFound(NOTHING)
-    return _plan_of(app, counts, touched_tables(lake, app, counts))
+    tables = touched_tables(lake, app, counts)
+    reverted = tuple(table.name for table in tables if _has_revert(lake, table.name))
+    return _plan_of(app, counts, tables, reverted)
 
 
-def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table]) -> ErasurePlan:
+def _has_revert(lake: OpenLake, name: str) -> bool:
+    decisions = interventions_in_effect(interventions.read_interventions(lake, name), EVER)
+    return any(decision.kind == "revert" for decision in decisions)
+
+
+def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table], reverted: tuple[str, ...]) -> ErasurePlan:
     names = tuple(table.name for table in tables)
     published = tuple(sink.topic for sink in app.sinks if sink.of in tables)
     streams = tuple(
@@ -101,7 +111,8 @@ def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table]) -> Er
         "delete them from bronze, from the quarantines, and from what interventions keep",
     ]
     if names:
-        stages.append(f"build {tables_text(names)} beside, from what is left, and swap all in at one tick")
+        again = f"; what was taken away from {tables_text(reverted)} by a revert comes back" if reverted else ""
+        stages.append(f"build {tables_text(names)} beside, from what is left, and swap all in at one tick{again}")
     if published:
         stages.append(f"publish what differs to {', '.join(published)}")
     stages += [
@@ -109,7 +120,7 @@ def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table]) -> Er
         "of rows in their logs",
         "search every file of the lake for the key",
     ]
-    return ErasurePlan(dict(counts), names, published, streams, tuple(stages))
+    return ErasurePlan(dict(counts), names, reverted, published, streams, tuple(stages))
 
 
 def touched_tables(lake: OpenLake, app: App, topics: Iterable[str]) -> tuple[Table, ...]:
@@ -163,22 +174,25 @@ class Eraser:
         self._lake, self._app, self._publish, self._listen = lake, app, publish, listen
         self._layout: Layout = lake.layout
         self._differing: Mapping[str, Difference] = {}
-        self._why = why
+        self._why, self._rebuild_reverted = why, False
 
-    def erase(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
+    def erase(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool = False) -> Erased:
         """Erase a subject's records, or go on with an erasure of it that was interrupted. See `plan_erasure`.
 
         What was erased before, and did not come again, is only searched for again.
 
-        values: what the search at the end looks for, beside the keys. Raises also LeaseHeld while a job runs,
-        StorageError if a killed ingest left a tick half written.
+        values: what the search at the end looks for, beside the keys. rebuild_reverted: also build tables in which a
+        revert is in effect; else PlanError is raised for them. Raises also LeaseHeld while a job runs, StorageError if
+        a killed ingest left a tick half written.
         """
         check_subject(self._app, subject)
-        with Lease(self._layout.lease("erasure"), f"an erasure in {self._layout.root}"):
+        self._rebuild_reverted = rebuild_reverted
+        with erasure_lease(self._layout):
             return self._erase_alone(subject, values)
 
     def _erase_alone(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
         searched_values = {*subject.texts, *values}
+        ValuePattern(searched_values, ())  # fails now, and not after all is done
         why = self._why
         if any(value and value in why.reason for value in searched_values):
             raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
@@ -209,6 +223,12 @@ class Eraser:
         rows = erasable_records(self._lake, self._app, subject).persist()
         try:
             plan = _plan_records(self._lake, self._app, rows)
+            if plan.reverted and not self._rebuild_reverted:
+                raise PlanError(
+                    f"erase: {tables_text(plan.reverted)}: an erasure builds them from all records, so what a revert "
+                    "took away comes back. Expected --rebuild-reverted, if that may be; or fix or erase the records "
+                    "that the revert was about first. `lakehouse look interventions` lists the reverts."
+                )
             erasure_log.write_erasure(self._layout, erasure)
             erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)
         finally:
@@ -247,20 +267,23 @@ class Eraser:
 
     def _swap(self, erasure: Erasure) -> Erasure:
         """Build the tables again and swap them in at one tick, or finish the swap that was decided on before a kill."""
-        tables = self._tables(erasure)
-        if not tables:
-            return erasure
-        names, beside = tuple(table.name for table in tables), f"erase-{erasure.id}"
+        beside = f"erase-{erasure.id}"
         decided_ticks = [
             decision.at
-            for decision in interventions.read_interventions(self._lake, tables[0].name)
+            for name in erasure.tables
+            for decision in interventions.read_interventions(self._lake, name)
             if decision.details.get("beside") == beside
         ]
         if decided_ticks:
-            for table in tables:
+            for table in self._tables(erasure):
                 bring_table(self._lake.open(table), self._app, decided_ticks[0])
             folders.remove_folder(self._lake.spark, replace(self._layout, beside=beside).tables)
             return replace(erasure, tick=decided_ticks[0])
+        # The application may be another one than before a kill.
+        tables = touched_tables(self._lake, self._app, erasure.records)
+        if not tables:
+            return replace(erasure, tables=())
+        names = tuple(table.name for table in tables)
         beside_lake = self._lake.with_layout(replace(self._layout, beside=beside, members=frozenset(names)))
         basis = basis_of(tables, interventions.last_intervention_tick(self._lake))
         with repair_leases(self._layout, names):
@@ -279,9 +302,15 @@ class Eraser:
         )  # fmt: skip
         outcome = carry_out(self._lake, self._app, RepairPlan(stages, Deployed(differing, None), basis), self._why)
         self._differing = differing
-        return replace(erasure, tick=outcome.tick)
+        return replace(erasure, tables=names, tick=outcome.tick)
 
     def _tables(self, erasure: Erasure) -> tuple[Table, ...]:
+        """Return the tables of an erasure. Raises PlanError if the application lacks one."""
+        if missing_names := sorted(set(erasure.tables) - {table.name for table in self._app.tables}):
+            raise PlanError(
+                f"erase: the application does not declare {tables_text(missing_names)}, from which this erasure takes "
+                "records; expected the application with which it began."
+            )
         return tuple(table for table in self._app.tables if table.name in erasure.tables)
 
     def _publish_differences(self, erasure: Erasure) -> Erasure:

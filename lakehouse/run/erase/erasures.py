@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _subject_of(keys: Mapping[str, str], named_by: Sequence[str], records: str | None) -> ErasureSubject:
-    return ErasureSubject(dict(keys), tuple(named_by), {} if records is None else ranges_of(records))
+    return ErasureSubject(dict(keys), tuple(named_by), {} if records is None else ranges_of(records, by_id=True))
 
 
 class Erasures(Deployments):
@@ -52,6 +52,7 @@ class Erasures(Deployments):
         records: str | None = None,
         values: Iterable[str] = (),
         source: bool = False,
+        rebuild_reverted: bool = False,
         reason: str = "",
         by: str | None = None,
         listen: ShowProgress | None = None,
@@ -60,10 +61,12 @@ class Erasures(Deployments):
 
         app: all tables of the lake. keys: the text of a key by the name of its stream, {"customers": "4711"}. named_by:
         "stream.column", columns that hold such a key; "stream.column=text", those that hold a text. records: further
-        ones, "topic/partition=first..last,...". values: further texts to search for, such as a name. source: write
-        tombstones of the keys to the topics of their streams first, and take them in. listen: see `backfill`. After a
-        kill, call it again with the same keys, columns and records: it goes on. Raises PlanError, ConfigError, NotFound
-        without such a record, LeaseHeld while a job runs, KafkaUnavailable if changes can't be published.
+        ones, "topic/partition=first..last,..."; of a topic that was recreated "topic@id/partition=...". values: further
+        texts to search for, such as a name. source: write tombstones of the keys to the topics of their streams first,
+        and take them in. rebuild_reverted: also build tables again that were reverted: what the revert took away comes
+        back. listen: see `backfill`. After a kill, call it again with the same keys, columns and records: it goes on.
+        Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld while a job runs, KafkaUnavailable if
+        changes can't be published.
         """
         self._check_bronze()
         from lakehouse.run.erase.erasure import Eraser
@@ -77,7 +80,7 @@ class Erasures(Deployments):
         if source:
             self._write_to_sources(app, subject)
         eraser = Eraser(self._lake, app, Why(reason, by), lambda: self._publish(app), listen or ignore_progress)
-        return eraser.erase(subject, values)
+        return eraser.erase(subject, values, rebuild_reverted=rebuild_reverted)
 
     def verify_erasure(
         self,

@@ -46,6 +46,7 @@ from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Input
+from lakehouse.spark.transaction import table_id
 
 Phase = Literal["build", "compare", "swap"]
 # Called with the phase, the number of records done, and the total.
@@ -299,7 +300,9 @@ def plan_revert(
             "it; or `lakehouse past checkout` makes a new table of that moment."
         )
     present_logic.check_declared_above(open_table)
-    details = {**cut.details(), "version": version}
+    # A table that is made anew has other versions of the same numbers.
+    version_of = None if version is None else table_id(open_table.spark, open_table.visible.path)
+    details = {**cut.details(), "version": version, "version_of": version_of}
     differing = _preview_effect(open_table, "revert", details, examples)
     applied_tick = require_applied_tick(open_table)
     stages = (

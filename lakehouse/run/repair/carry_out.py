@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import erasure_lease
+from lakehouse.lake.erasure import erasure_log
+from lakehouse.lake.layout import Layout
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declaration_of
 from lakehouse.run.repair.chosen_records import keep_fixes, keep_late
-from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
+from lakehouse.run.repair.intervene import NO_REASON, STANDSTILL_SECONDS, Why, intervene
 from lakehouse.run.repair.stages import (
     AnyOutcome,
     Intervene,
@@ -20,6 +24,7 @@ from lakehouse.run.repair.stages import (
     RemoveBuild,
     RepairPlan,
     RequireStopped,
+    tables_text,
 )
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER
@@ -35,12 +40,18 @@ def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why =
     """Carry out the stages of a plan; return the outcome, with the tick of the intervention if there is one.
 
     After a kill, plan again: what was decided stands, and the new plan has what is left. Raises StorageError if the
-    plan no longer holds, since somebody intervened in its tables, or declared them anew; LeaseHeld if another backfill
-    or revert runs, or if a job keeps a table that must be stopped. The rest: see `intervene`.
+    plan no longer holds, since somebody intervened in its tables, or declared them anew, or if an erasure in them is
+    not finished; LeaseHeld if another backfill or revert runs, or if a job keeps a table that must be stopped. The
+    rest: see `intervene`.
     """
     if not plan.stages:
         return plan.expected
-    with repair_leases(lake.layout, plan.basis.declarations if plan.is_exclusive else ()):
+    with ExitStack() as leases:
+        leases.enter_context(repair_leases(lake.layout, plan.basis.declarations if plan.is_exclusive else ()))
+        if any(isinstance(stage, KeepFixes) for stage in plan.stages):
+            # An erasure must not miss bytes that are kept while it deletes.
+            leases.enter_context(erasure_lease(lake.layout).acquire_within(STANDSTILL_SECONDS))
+        _refuse_during_erasure(lake.layout, plan)
         _check_basis(lake, app, plan)
         tick = _run_stages(lake, app, plan, why)
     return plan.expected if tick is None else plan.expected.at_tick(tick)
@@ -81,6 +92,18 @@ def stored_declaration(open_table: OpenTable) -> str | None:
         if open_table.table_exists()
         else None
     )
+
+
+def _refuse_during_erasure(layout: Layout, plan: RepairPlan[AnyOutcome]) -> None:
+    """Raise StorageError if an erasure of another plan is between its steps: its tables must stay as it left them."""
+    own_ids = {stage.details.get("erasure") for stage in plan.stages if isinstance(stage, Intervene)}
+    for erasure in erasure_log.read_erasures(layout):
+        names = [name for name in erasure.tables if name in plan.basis.declarations]
+        if names and not erasure.has("purged") and erasure.id not in own_ids:
+            raise StorageError(
+                f"{tables_text(names)}: an erasure that began at {erasure.begun_at} is not finished. Give its command, "
+                "`lakehouse repair erase`, again, and then this one."
+            )
 
 
 def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None:

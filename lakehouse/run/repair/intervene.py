@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
 from lakehouse.lake.control import note
-from lakehouse.lake.control.writer_leases import ingest_lease, is_held, table_lease
+from lakehouse.lake.control.writer_leases import ingest_lease, is_held, request_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.repair.stages import Intervene
@@ -30,6 +30,7 @@ from lakehouse.spark.silver.writer import latest_complete_tick
 
 POLL_SECONDS = 0.5
 STANDSTILL_SECONDS = 600.0
+LEASE_SECONDS = 5.0  # a job holds a request's lease for a moment, when it looks whether it is held
 REFUSED = ".refused"
 
 
@@ -74,7 +75,8 @@ def intervene(lake: OpenLake, app: App, request: InterventionRequest) -> int:
 def pending_requests(layout: Layout) -> Iterator[tuple[str, InterventionRequest]]:
     """Yield the requests, each with the path of its note; the job that ingests takes them up.
 
-    It puts aside a file that is not a request, so that no job stumbles over it again.
+    A request whose process has died since is removed: nobody may want it any more. It puts aside a file that is not a
+    request, so that no job stumbles over it again.
     """
     if not note.are_kept(layout.requests):
         return
@@ -87,8 +89,13 @@ def pending_requests(layout: Layout) -> Iterator[tuple[str, InterventionRequest]
             request = InterventionRequest(**{**content, "tables": tuple(content["tables"])})
         except (TypeError, KeyError):
             note.rename(path, _refusal(path))  # nothing, if the request was withdrawn
-        else:
+            continue
+        lease = request_lease(layout, name.removesuffix(".json"))
+        if is_held(lease):
             yield path, request
+        else:
+            note.remove(path)
+            lease.remove()
 
 
 def _refusal(path: str) -> str:
@@ -98,16 +105,17 @@ def _refusal(path: str) -> str:
 
 def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
     path = f"{lake.layout.requests}/{request.id}.json"
-    is_requested = False
+    lease, is_requested = request_lease(lake.layout, request.id), False
     try:
         while True:
             with ExitStack() as stack:
                 try:
                     stack.enter_context(ingest_lease(lake.layout))
                 except LeaseHeld:
-                    if not is_requested:
-                        note.write(path, asdict(request))
+                    if not is_requested and note.are_kept(path):
+                        lease.acquire_within(LEASE_SECONDS)  # before the note is there
                         is_requested = True
+                        note.write(path, asdict(request))
                 else:
                     return _decide_as_writer(lake, request)
             # A crash left an incomplete tick: the next writer of bronze completes it.
@@ -122,6 +130,8 @@ def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
     finally:
         for written_path in (path, _refusal(path)):
             note.remove(written_path)
+        if is_requested:
+            lease.remove()
 
 
 def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:

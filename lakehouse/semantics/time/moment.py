@@ -33,6 +33,7 @@ SOURCE = re.compile(r"\s*(?:source|lsn):(?P<position>.*)", re.IGNORECASE | re.DO
 NUMBER = re.compile(r"[0-9]{1,18}")
 PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
 PLACES = re.compile(PLACE.pattern + r"\.\.(?P<last>\d{1,18})")
+PLACES_BY_ID = re.compile(PLACES.pattern.replace(")/", "(?:@[A-Za-z0-9_-]{1,50})?)/", 1))
 
 
 def to_datetime(ms: int) -> datetime:
@@ -218,13 +219,17 @@ def offsets_of(text: str) -> dict[str, dict[int, int]]:
     return offsets_by_topic
 
 
-def ranges_of(text: str) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the offsets in `flights/0=120..180,flights/1=80..95`: first and last offset, by topic and partition."""
+def ranges_of(text: str, *, by_id: bool = False) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return the offsets in `flights/0=120..180,flights/1=80..95`: first and last offset, by topic and partition.
+
+    by_id: a topic may have its id, `flights@PkXOdOQ-T7e2g-XHHeyiKg`, as a part of its name.
+    """
     ranges_by_topic: dict[str, dict[int, tuple[int, int]]] = {}
     for part in text.split(","):
-        if (match := PLACES.fullmatch(part.strip())) is None:
+        if (match := (PLACES_BY_ID if by_id else PLACES).fullmatch(part.strip())) is None:
+            topic_form = "TOPIC[@ID]" if by_id else "TOPIC"
             raise ConfigError(
-                f"offsets {part.strip()!r}: expected TOPIC/PARTITION=FIRST..LAST, such as flights/0=1..9."
+                f"offsets {part.strip()!r}: expected {topic_form}/PARTITION=FIRST..LAST, such as flights/0=1..9."
             )
         first_offset, last_offset, topic_ranges = (
             int(match["offset"]),

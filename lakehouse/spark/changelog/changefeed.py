@@ -105,9 +105,9 @@ def _split_changes(
     all_decisions = _decisions_of(open_table)
     decisions = [decision for decision in all_decisions if after_tick < decision.at <= to_tick]
     # Only earlier logic could tell the changes before a swap to other logic: they are in the change that the swap is.
-    other_logic = [number for number, decision in enumerate(decisions) if present_logic.brings_other_logic(decision)]
-    if other_logic:
-        swap, decisions = decisions[other_logic[-1]], decisions[other_logic[-1] + 1 :]
+    decisions = [*present_logic.without_earlier_logic(decisions)]
+    if decisions and present_logic.brings_other_logic(decisions[0]):
+        swap, decisions = decisions[0], decisions[1:]
         change_parts, after_tick = [make_part(after_tick, swap.at, swap)], swap.at
     elif timelines.has_rows(open_table, after_tick, to_tick):
         present_logic.refuse_earlier_logic(open_table.name, all_decisions, after_tick, to_tick)

@@ -46,7 +46,7 @@ def check_subject(app: App, subject: ErasureSubject) -> None:
             raise PlanError(
                 f"erase: stream {source.name!r} has no column {root_name!r}; expected one of {', '.join(columns)}."
             )
-    for topic in subject.places:
+    for topic, _ in map(split_topic, subject.places):
         if topic not in app.topics:
             raise PlanError(f"erase: the application reads no topic {topic!r}; expected {', '.join(app.topics)}.")
 
@@ -76,10 +76,12 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
         for source, wanted in conditions.items()
         for place_rows in _places_in_source(lake, app, source, wanted, tick)
     ]
-    topics = {*(source.topic for source in conditions), *subject.places}
+    topics = {*(source.topic for source in conditions), *(topic for topic, _ in map(split_topic, subject.places))}
     bronze_rows = bronze.read_ticks(lake, sorted(topics), NO_TICK, tick, app.own_topics)
     if subject.places:
-        places.append(bronze_rows.where(_is_in(subject.places)).select(*PLACE))
+        place_rows = bronze_rows.where(_is_in(subject.places))
+        _refuse_ambiguous(place_rows)
+        places.append(place_rows.select(*PLACE))
     chosen_places = reduce(DataFrame.unionByName, places).distinct()
     return bronze_rows.join(chosen_places, list(PLACE), "left_semi").dropDuplicates(list(PLACE))
 
@@ -113,12 +115,35 @@ def _decoded_places(source: Source, records: DataFrame, wanted: list[tuple[str |
 
 
 def _is_in(places: Mapping[str, Mapping[int, tuple[int, int]]]) -> Column:
-    conditions = [
-        (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").between(first, last)
-        for topic, partitions in places.items()
-        for partition, (first, last) in partitions.items()
-    ]
+    conditions = []
+    for name, partitions in places.items():
+        topic, topic_id = split_topic(name)
+        is_of_topic = F.col("topic") == topic
+        if topic_id is not None:
+            is_of_topic &= F.col("topic_id") == topic_id
+        conditions += [
+            is_of_topic & (F.col("partition") == partition) & F.col("offset").between(first, last)
+            for partition, (first, last) in partitions.items()
+        ]
     return reduce(Column.__or__, conditions)
+
+
+def split_topic(name: str) -> tuple[str, str | None]:
+    """Return the topic of "topic" or "topic@id", and the id."""
+    topic, at_sign, topic_id = name.partition("@")
+    return topic, topic_id if at_sign else None
+
+
+def _refuse_ambiguous(place_rows: DataFrame) -> None:
+    """Raise PlanError if one offset stands for records of several topics of one name, of which all but one are gone."""
+    ids = F.collect_set("topic_id")
+    row = place_rows.groupBy("topic", "partition", "offset").agg(ids.alias("ids")).where(F.size("ids") > 1).first()
+    if row is not None:
+        choices = " or ".join(f"{row['topic']}@{topic_id}/{row['partition']}=..." for topic_id in sorted(row["ids"]))
+        raise PlanError(
+            f"erase: offset {row['offset']} of {row['topic']}/{row['partition']} stands for {len(row['ids'])} records: "
+            f"the topic was deleted and recreated. Expected the topic's id, too: {choices}."
+        )
 
 
 def _spellings(source: Source, text: str) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ from lakehouse.spark.history.anchors import Anchor
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import tables, timelines
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import read_properties
+from lakehouse.spark.transaction import read_properties, table_id
 
 WHOLE = ("revert", "swap")  # interventions that replace the whole table
 
@@ -176,7 +176,7 @@ class Past:
         if decision.kind == "revert":
             source_past, source_cut = self, cut_from_details(decision.details)
             if self._anchored and cut.whole:
-                version_rows = self._rows_of_version(decision.details.get("version"))
+                version_rows = self._rows_of_version(decision)
                 if version_rows is not None:
                     return State(version_rows)
         else:
@@ -189,12 +189,15 @@ class Past:
         needed_rows = source_state.rows.where(is_still_open(self._table, watermark))
         return State(needed_rows, _with_columns(source_past.visible(source_cut), self._columns))
 
-    def _rows_of_version(self, version_number: int | None) -> DataFrame | None:
-        """Return a version by its number, with all that others wrote into it; None if there is none.
+    def _rows_of_version(self, revert: Intervention) -> DataFrame | None:
+        """Return the version to which a revert went, with all that others wrote into it; None if there is none.
 
-        A state that is kept apart has versions of its own.
+        A state that is kept apart has versions of its own, and so has a table that was made anew since.
         """
+        version_number = revert.details.get("version")
         if version_number is None or self._open_table.state != self._open_table.visible:
+            return None
+        if revert.details["version_of"] != table_id(self._lake.spark, self._open_table.visible.path):
             return None
         try:
             return _with_columns(self._lake.past(self._open_table.visible.path, version_number), self._columns)

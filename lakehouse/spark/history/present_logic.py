@@ -104,6 +104,15 @@ def brings_other_logic(decision: Intervention) -> bool:
     return bool(decision.details.get("changed"))
 
 
+def without_earlier_logic(decisions: Sequence[Intervention]) -> Sequence[Intervention]:
+    """Return interventions from the last one on that brings other logic; all of them if none does.
+
+    Only earlier logic could apply those before it, and it replaces all rows.
+    """
+    numbers = [number for number, decision in enumerate(decisions) if brings_other_logic(decision)]
+    return decisions[numbers[-1] :] if numbers else decisions
+
+
 def refuse_earlier_logic(name: str, decisions: Sequence[Intervention], after_tick: int, to_tick: int) -> None:
     """Raise NotFound if a table's ticks in (after_tick, to_tick] were, or would have been, taken in by earlier logic.
 

@@ -99,8 +99,8 @@ class SilverWriter:
         cache: that of the batch, which this and other tables read.
         """
         records = 0
-        for decision in self._pending_decisions(to_tick):
-            # Never by the logic that is about to come: rows of both would stand in one version.
+        # Never by the logic that is about to come: rows of both would stand in one version.
+        for decision in present_logic.without_earlier_logic(self._pending_decisions(to_tick)):
             if not present_logic.brings_other_logic(decision):
                 records += self._take_in(decision.at - 1, quarantine, cache)
             self._decide(decision, quarantine)

@@ -1,62 +1,24 @@
-"""What tables and topics must hold, from what Kafka has: plain Python, which shares no code with lakehouse.
-
-Topics are drained as a reader of committed records sees them, Delta tables are read by deltalake.
-"""
+"""What tables must hold, from the records that they have: plain Python, which shares no code with lakehouse."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from deltalake import DeltaTable
+import fastavro
 
-WINDOW_MS = 10_000
-Rows = dict[Any, Any]
+from tests.faults.worlds.reading import Place, Rows, Stored, Taken
 
-
-class Stored(NamedTuple):
-    """A record of a topic."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-
-
-def drain(servers: str, topic: str) -> list[Stored]:
-    """Return the committed records of a topic, by partition and offset."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers, "group.id": "oracle", "enable.auto.commit": False, "log_level": 0,
-            "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "earliest",
-        }
-    )  # fmt: skip
-    try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        records, open_partitions = [], set(partitions)
-        while open_partitions:
-            message = consumer.poll(30)
-            if message is None:
-                raise AssertionError(f"topic {topic}: Kafka is silent")
-            if message.error() is None:
-                place = message.partition(), message.offset(), message.timestamp()[1]
-                records.append(Stored(*place, message.key(), message.value()))
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                open_partitions.discard(message.partition())
-            else:
-                raise AssertionError(f"topic {topic}: {message.error()}")
-        return sorted(records, key=lambda record: record[:2])
-    finally:
-        consumer.close()
-
-
+WINDOW_MS, HOP_MS, GAP_MS, WITHIN_MS = 10_000, 5_000, 3_000, 2_000
 BAD = object()
+TYPES: dict[str, dict[str, type]] = {
+    "orders": {"customer": str, "amount": int, "note": str}, "clicks": {"page": str}, "users": {"city": str},
+    "payments": {"amount": int, "method": str, "tip": int},
+}  # fmt: skip
+SMALL = 900  # orders of this amount and more, and of none, are not what is expected
+FIXED = {"customer": "fixed", "amount": 1, "note": None}  # the fix of each bad order
 
 
 def read_value(value: bytes | None, types: Mapping[str, type]) -> Any:
@@ -74,18 +36,18 @@ def read_value(value: bytes | None, types: Mapping[str, type]) -> Any:
     return row if fits else BAD
 
 
-ORDER = {"customer": str, "amount": int, "note": str}
-TYPES: dict[str, dict[str, type]] = {"orders": ORDER, "clicks": {"page": str}, "users": {"city": str}}
-SMALL = 900  # orders of this amount and more, and of none, are not what is expected
-
-
-class Taken(NamedTuple):
-    """A record in bronze, with the tick in which it came and its order time; sorted, the order of the lake."""
-
-    tick: int
-    order_time: int
-    topic: str
-    record: Stored
+def from_avro(value: bytes | None, writers: Mapping[int, Any]) -> bytes | None:
+    """Return the JSON of a value in Avro, and what is no JSON for one that can't be read. writers: schemas by id."""
+    if value is None:
+        return None
+    schema = writers.get(int.from_bytes(value[1:5])) if len(value) > 5 and value[0] == 0 else None
+    try:
+        body = io.BytesIO(value[5:])
+        fields = None if schema is None else fastavro.schemaless_reader(body, schema, None)
+        is_whole = fields is not None and not body.read(1)
+    except (EOFError, ValueError, IndexError):
+        is_whole = False
+    return json.dumps(fields).encode() if is_whole else b"not Avro"
 
 
 def row_of(topic: str, record: Stored) -> Any:
@@ -95,8 +57,17 @@ def row_of(topic: str, record: Stored) -> Any:
     return BAD if is_unexpected else row
 
 
-def bad_places(topic: str, records: Iterable[Stored]) -> list[tuple[int, int]]:
-    return [record[:2] for record in records if row_of(topic, record) is BAD]
+def bad_places(topic: str, records: Iterable[Stored]) -> list[Place]:
+    return [record.place for record in records if row_of(topic, record) is BAD]
+
+
+def with_fixes(taken: Iterable[Taken], places: set[Place]) -> list[Taken]:
+    """Return the records, those at these places with the fixed value."""
+    value = json.dumps(FIXED).encode()
+    return [
+        item._replace(record=item.record._replace(value=value)) if item.record.place in places else item
+        for item in taken
+    ]
 
 
 def good(taken: Iterable[Taken], *topics: str) -> Iterator[tuple[str, str, int, Any]]:
@@ -106,21 +77,16 @@ def good(taken: Iterable[Taken], *topics: str) -> Iterator[tuple[str, str, int, 
             yield topic, record.key.decode(), record.timestamp, row
 
 
-def last_rows(taken: Iterable[Taken], topic: str) -> Rows:
-    rows: Rows = {}
-    for _, key, _, row in good(taken, topic):
-        rows.pop(key, None)
-        if row is not None:
-            rows[key] = row
-    return rows
+def last_rows(topic: str) -> Callable[[Iterable[Taken]], Rows]:
+    def fold(taken: Iterable[Taken]) -> Rows:
+        rows: Rows = {}
+        for _, key, _, row in good(taken, topic):
+            rows.pop(key, None)
+            if row is not None:
+                rows[key] = row
+        return rows
 
-
-def latest_orders(taken: Iterable[Taken]) -> Rows:
-    return last_rows(taken, "orders")
-
-
-def users(taken: Iterable[Taken]) -> Rows:
-    return last_rows(taken, "users")
+    return fold
 
 
 def newest_orders(taken: Iterable[Taken]) -> Rows:
@@ -173,12 +139,43 @@ def sizes(taken: Iterable[Taken]) -> Rows:
     return counts
 
 
-def visits(taken: Iterable[Taken]) -> Rows:
-    rows: Rows = {}
+def click_times(taken: Iterable[Taken]) -> Iterator[tuple[str, int]]:
     for _, key, time, row in good(taken, "clicks"):
         if row is not None:
-            one = rows.setdefault((key, time // WINDOW_MS * WINDOW_MS), {"n": 0})
-            one["n"] += 1
+            yield key, time
+
+
+def counted(keys: Iterable[Any]) -> Rows:
+    rows: Rows = {}
+    for key in keys:
+        rows.setdefault(key, {"n": 0})["n"] += 1
+    return rows
+
+
+def visits(taken: Iterable[Taken]) -> Rows:
+    return counted((key, time // WINDOW_MS * WINDOW_MS) for key, time in click_times(taken))
+
+
+def hops(taken: Iterable[Taken]) -> Rows:
+    return counted(
+        (key, time // HOP_MS * HOP_MS - earlier)
+        for key, time in click_times(taken)
+        for earlier in range(0, WINDOW_MS, HOP_MS)
+    )
+
+
+def sessions(taken: Iterable[Taken]) -> Rows:
+    """The clicks of a user that are no further apart than the gap, by the first and the last one's time."""
+    rows: Rows = {}
+    current: tuple[str, int, int] | None = None
+    for key, time in sorted(click_times(taken)):
+        if current is not None and current[0] == key and time - current[2] <= GAP_MS:
+            row = rows.pop(current)
+            current = key, current[1], time
+            rows[current] = {"n": row["n"] + 1}
+        else:
+            current = key, time, time
+            rows[current] = {"n": 1}
     return rows
 
 
@@ -187,6 +184,12 @@ def final_visits(taken: Iterable[Taken]) -> Rows:
     rows = visits(taken)
     last = max((window for _, window in rows), default=0)
     return {key: row for key, row in rows.items() if key[1] != last}
+
+
+def recent_visits(taken: Iterable[Taken]) -> Rows:
+    """The visits that have not left the table: those of the last time, when all partitions have come to it."""
+    rows, final_rows = visits(taken), final_visits(taken)
+    return {key: row for key, row in rows.items() if key not in final_rows}
 
 
 def cities(taken: Iterable[Taken]) -> Rows:
@@ -201,91 +204,58 @@ def cities(taken: Iterable[Taken]) -> Rows:
     return rows
 
 
-FOLDS = {
-    "latest_orders": latest_orders, "newest_orders": newest_orders, "order_states": order_states, "totals": totals,
-    "sizes": sizes, "visits": visits, "final_visits": final_visits, "cities": cities, "users": users,
-}  # fmt: skip
-KEYS = {
-    "latest_orders": ("id",), "newest_orders": ("id",), "order_states": ("id", "valid_from"), "totals": ("customer",),
-    "sizes": ("n",), "visits": ("user", "window_start"), "final_visits": ("user", "window_start"),
-    "cities": ("of_city",), "users": ("user",),
-}  # fmt: skip
-
-
-def table_rows(path: Path, name: str, version: int | None = None) -> Rows:
-    """Return the visible rows of a Delta table by key; without those of `sizes` that count nobody."""
-    rows: Rows = {}
-    for row in DeltaTable(str(path), version=version).to_pyarrow_table().to_pylist():
-        key = tuple(_plain(row[column]) for column in KEYS[name])
-        rows[key if len(key) > 1 else key[0]] = _values(row, name)
-    return _without_empty(rows)
-
-
-def _values(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    hidden = (*KEYS[name], "window_end")
-    return {column: _plain(item) for column, item in row.items() if column not in hidden and not column.startswith("_")}
-
-
-def _without_empty(rows: Rows) -> Rows:
-    return {key: row for key, row in rows.items() if row.get("customers") != 0}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as the folds have it: times as milliseconds, decimals as integers."""
-    if hasattr(value, "timestamp"):
-        return round(value.timestamp() * 1000)
-    return int(value) if type(value).__name__ == "Decimal" else value
-
-
-def replayed_feed(path: Path, name: str) -> Rows:
-    """Return the rows that the change data feed gives from the first version on."""
-    feed = DeltaTable(str(path)).load_cdf(starting_version=0, allow_out_of_range=True)
-    changes = pa.table(feed.read_all()).to_pylist()
-    order = {"delete": 0, "update_preimage": 1, "insert": 2, "update_postimage": 2}
-    rows: Rows = {}
-    for change in sorted(changes, key=lambda item: (item["_commit_version"], order[item["_change_type"]])):
-        key = tuple(_plain(change[column]) for column in KEYS[name])
-        plain_key = key if len(key) > 1 else key[0]
-        if change["_change_type"] in ("delete", "update_preimage"):
-            rows.pop(plain_key, None)
-        else:
-            rows[plain_key] = _values(change, name)
-    return _without_empty(rows)
-
-
-def commit_ticks(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the versions of a table that say their tick, with it."""
-    for file in sorted((path / "_delta_log").glob("0*.json")):
-        for line in file.read_text().splitlines():
-            text = json.loads(line).get("commitInfo", {}).get("userMetadata")
-            metadata = json.loads(text) if text else {}
-            if "tick" in metadata and "operation" not in metadata:
-                yield int(file.stem), metadata["tick"]
-
-
-def bronze_records(path: Path) -> list[Taken]:
-    """Return the records of a table of bronze, or of a quarantine, in the order of the lake.
-
-    Where a topic gets partitions, the records of a key lie in several of them: only the lake says which came first.
-    """
-    rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
-    return sorted(
-        Taken(
-            row["tick"],
-            _plain(row["order_time"]),
-            row["topic"],
-            Stored(row["partition"], row["offset"], _plain(row["timestamp"]), row["key"], row["value"]),
-        )
-        for row in rows
+def pairs(taken: Iterable[Taken]) -> Rows:
+    """How often a click and a record of its user lie close together."""
+    times: dict[str, dict[str, list[int]]] = {"clicks": {}, "users": {}}
+    for topic, key, time, row in good(taken, "clicks", "users"):
+        if row is not None:
+            times[topic].setdefault(key, []).append(time)
+    return counted(
+        key
+        for key, clicks in times["clicks"].items()
+        for click in clicks
+        for user in times["users"].get(key, ())
+        if abs(click - user) <= WITHIN_MS
     )
 
 
-def folded_topic(records: Iterable[Stored]) -> Rows:
-    """Return the last value of each key of a published topic; a null value deletes."""
-    rows: Rows = {}
-    for record in records:
-        key = (record.key or b"").decode()
-        rows.pop(key, None)
-        if record.value is not None:
-            rows[key] = json.loads(record.value)
+def settled(taken: Iterable[Taken]) -> Rows:
+    """Each order with the last payment of its customer."""
+    records = list(taken)
+    paid = last_rows("payments")(records)
+    rows = {}
+    for key, row in last_rows("orders")(records).items():
+        payment = paid.get(row["customer"])
+        rows[key] = {
+            "amount": row["amount"],
+            "paid_amount": None if payment is None else payment["amount"],
+            "paid_tip": None if payment is None else payment["tip"],
+        }
     return rows
+
+
+class Expected(NamedTuple):
+    """A table: its key, and the fold of the records."""
+
+    keys: tuple[str, ...]
+    fold: Callable[[Iterable[Taken]], Rows]
+
+
+WINDOW = ("user", "window_start")
+TABLES = {
+    "latest_orders": Expected(("id",), last_rows("orders")),
+    "newest_orders": Expected(("id",), newest_orders),
+    "order_states": Expected(("id", "valid_from"), order_states),
+    "totals": Expected(("customer",), totals),
+    "sizes": Expected(("n",), sizes),
+    "visits": Expected(WINDOW, visits),
+    "final_visits": Expected(WINDOW, final_visits),
+    "recent_visits": Expected(WINDOW, recent_visits),
+    "hops": Expected(WINDOW, hops),
+    "sessions": Expected((*WINDOW, "window_end"), sessions),
+    "cities": Expected(("of_city",), cities),
+    "pairs": Expected(("user",), pairs),
+    "users": Expected(("user",), last_rows("users")),
+    "paid": Expected(("customer",), last_rows("payments")),
+    "settled": Expected(("id",), settled),
+}

@@ -19,10 +19,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.worlds import oracle
 from tests.faults.worlds.renames import Renames
-from tests.faults.worlds.run import catch_up, check_bronze, check_tables, seeds_of
-from tests.faults.worlds.world import TOPICS, World
+from tests.faults.worlds.run import History, catch_up, check_bronze, check_tables, seeds_of
+from tests.faults.worlds.world import World
 
 
 class Sweep:
@@ -34,13 +33,12 @@ class Sweep:
 
     def open(self) -> None:
         """Build the lake that each point begins with."""
-        self.world.open(publishes=False)
+        self.world.open(published=0, in_sql=False)
         self.world.send(60)
         catch_up(self.world)
         self.world.send(80)
         self.world.close_windows()
         shutil.copytree(self.world.lake, self._base, symlinks=True)
-        self.topics = {name: oracle.drain(self.world.servers, name) for name in TOPICS}
 
     def run(self, point: int | None) -> list[str]:
         """Run the job, and kill it after a rename; None for not at all. Return the paths that were renamed."""
@@ -60,7 +58,7 @@ class Sweep:
     def check(self) -> None:
         """Let the next run finish, and compare the lake with the topics."""
         catch_up(self.world)
-        check_tables(self.world, check_bronze(self.world, self.topics), [])
+        check_tables(self.world, History(self.world, check_bronze(self.world)))
 
 
 def kind_of(path: str) -> str:

@@ -5,6 +5,7 @@ Everything is drawn from one seed, but for the moments at which a process has co
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -19,51 +20,52 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import psutil
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from lakehouse.kafka.embedded.broker import Broker
-from tests.faults.worlds.oracle import commit_ticks
+from lakehouse.registry.embedded import EmbeddedRegistry
+from tests.faults.worlds.application import Application
+from tests.faults.worlds.oracle import FIXED
+from tests.faults.worlds.reading import Place, Stored, commit_ticks, drain
 
 START_MS = 1_700_000_000_000
 CLOSING_MS = START_MS + 400 * 86_400_000
-TOPICS = {"orders": 4, "clicks": 3, "users": 2}  # with the most partitions that they have at first
-RUN = (sys.executable, "-m", "lakehouse.cli.main", "run", "app.py")
+TOPICS = {"orders": 4, "clicks": 3, "users": 2, "payments": 2}  # with the most partitions that they have at first
+CUSTOMERS = ("anna", "Zo\u00eb", "c/3", "\U0001f600", "", "with, comma")
+COMMAND = (sys.executable, "-m", "lakehouse.cli.main")
 MARK = "LAKEHOUSE_WORLD"  # in the environment of all processes of a world
-APP = """
-import lakehouse as lh
+Draw = Callable[[], tuple[str, bytes | None, bytes | None]]
+FIXES = f"""
+import dataclasses
 
 
-def double(amounts):
-    return amounts * 2
-
-
-orders = lh.stream("orders", key="id string", schema="customer string, amount bigint, note string")
-orders = orders.expect("small", "amount < 900", otherwise="quarantine")
-clicks = lh.stream("clicks", key="user string", schema="page string"{own})
-users = lh.stream("users", key="user string", schema="city string").latest("users")
-latest = orders.latest("latest_orders")
-newest = orders.latest("newest_orders", order_by="rowtime")
-totals = (
-    orders.map("doubled", double, "amount", type="bigint")
-    .group_by("customer")
-    .agg(n=lh.count(), total=lh.sum("amount"), most=lh.max("amount"), twice=lh.sum("doubled"))
-    .table("totals")
-)
-windows = clicks.group_by("user").window(lh.tumbling("10 seconds", grace="365 days")).agg(n=lh.count())
-visits, final = windows.table("visits"), windows.table("final_visits", emit="final")
-sizes = totals.group_by("n").agg(customers=lh.count()).table("sizes")
-cities = clicks.join(users, how="left", prefix="of_").group_by("of_city").agg(n=lh.count()).table("cities")
-histories = newest.history("order_states", track=["customer"])
-published = (totals.changes().to_topic("totals-changes"), latest.changes(net=True).to_topic("latest-changes"))
-app = lh.app(latest, newest, totals, visits, final, sizes, cities, histories, *published[:{published}])
+def fix(record):
+    return dataclasses.replace(record, value={json.dumps(FIXED).encode()!r})
 """
+PAYMENT: dict[str, Any] = {
+    "type": "record", "name": "Payment", "fields": [
+        {"name": "amount", "type": "long"},
+        {"name": "method", "type": {"type": "enum", "name": "Method", "symbols": ["CARD", "CASH"]}},
+    ],
+}  # fmt: skip
+PAYMENT_WITH_TIP = {
+    **PAYMENT, "fields": [{"name": "tip", "type": ["null", "long"], "default": None}, *PAYMENT["fields"]]
+}  # fmt: skip
 
 
 @dataclass
 class World:
-    """A folder with a broker, a lake and an application. story: what happened, for people."""
+    """A folder with a broker, a lake and an application.
+
+    story: what happened, for people. ledger: each record that was ever in a topic, by topic and place.
+    writers: the schemas of the records in Avro, by their ids.
+    """
 
     seed: int
     folder: Path
@@ -75,24 +77,42 @@ class World:
         self.job: subprocess.Popen[bytes] | None = None
         self.sent, self.last_start = 0, 0.0
         self.fault_times: list[tuple[str, float]] = []
+        self.ledger: dict[str, dict[Place, Stored]] = {name: {} for name in TOPICS}
+        self.writers: dict[int, Any] = {}
+        self.registry: EmbeddedRegistry | None = None
         (self.folder / "tmp").mkdir(parents=True)
+
+        orders, clicks = [self._order] * 6, [self._click] * 4
+        self._kinds: tuple[Draw, ...] = (*orders, *clicks, self._user, self._payment)
 
     # -- set up --
 
-    def open(self, *, publishes: bool = True) -> None:
-        """Start the broker, make the topics and the application. publishes: it has topics of its own."""
+    def open(self, *, published: int = 2, in_sql: bool | None = None) -> None:
+        """Start the broker, make the topics and the application. published, in_sql: see Application; None: drawn."""
         self.broker.start()
         topics = [NewTopic(name, self.dice.randint(1, most)) for name, most in TOPICS.items()]
         topics += [NewTopic(name, 2) for name in ("totals-changes", "latest-changes")]
         admin = self._admin()  # as long as its answers are awaited
         for future in admin.create_topics(topics).values():
             future.result()
-        own = ", own_table=True" if self.dice.random() < 0.5 else ""
-        (self.folder / "app.py").write_text(APP.format(own=own, published=2 if publishes else 0))
+        drawn = self.dice.random() < 0.3, self.dice.random() < 0.5, self.dice.random() < 0.5
+        self.application = Application(drawn[0] if in_sql is None else in_sql, drawn[1], drawn[2], published)
+        self.tell(str(self.application))
+        (self.folder / self.application.file).write_text(self.application.text)
+        (self.folder / "fixes.py").write_text(FIXES)
+        registry = ""
+        if self.application.in_avro:
+            self._start_registry()
+            registry = f'[registry]\nurl = "{self._registry_url}"\n'
         (self.folder / "lakehouse.toml").write_text(
-            f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{self.servers}"\n'
-            '[spark]\nmemory = "1g"\nkeep = "1 second"\n'
+            f'[lake]\npath = "./lake"\n[kafka]\nbootstrap_servers = "{self.servers}"\n{registry}'
+            '[run]\non_data_loss = "record"\n[spark]\nmemory = "1g"\nkeep = "1 second"\n'
         )
+
+    def _start_registry(self) -> None:
+        self.registry = EmbeddedRegistry(self.folder / "registry")
+        self.registry.start()
+        self._registry_url = self.registry.url
 
     @property
     def servers(self) -> str:
@@ -110,8 +130,8 @@ class World:
 
     # -- records --
 
-    def send(self, count: int) -> None:
-        """Produce records to both topics, some of them in a transaction that is aborted."""
+    def send(self, count: int, *kinds: Draw) -> None:
+        """Produce records of these kinds, or of all, some of them in a transaction that is aborted."""
         for aborted in (False, True) if self.dice.random() < 0.3 else (False,):
             options = {"transactional.id": f"world-{self.id}"} if aborted else {"enable.idempotence": True}
             producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, "acks": "all", **options})
@@ -120,7 +140,8 @@ class World:
                 producer.begin_transaction()
             for _ in range(5 if aborted else count):
                 self.sent += 1
-                topic, key, value = self.dice.choices((self._order, self._click, self._user), (6, 4, 1))[0]()
+                draw = self.dice.choice(kinds or self._kinds)
+                topic, key, value = draw()
                 at = START_MS + self.dice.randrange(60_000)
                 producer.produce(topic, value, key, timestamp=at)
             if aborted:
@@ -135,7 +156,7 @@ class World:
         if chance < 0.2:
             bad = (b"no JSON", b"\xff\xfe\x00", b'{"amount": "many"}', b'{"amount": 1', b"[1]")
             return "orders", key, self.dice.choice(bad)
-        customer = self.dice.choice(("anna", "Zo\u00eb", "c/3", "\U0001f600", "", "with, comma", None))
+        customer = self.dice.choice((*CUSTOMERS, None))
         note = "x" * 100_000 if chance > 0.99 else self.dice.choice(("", "a note", "\u0000\u2028", None))
         amount = None if chance > 0.97 else self.dice.randrange(-1000, 1000)
         fields = {"customer": customer, "amount": amount, "note": note}
@@ -153,6 +174,42 @@ class World:
         value = None if self.dice.random() < 0.2 else json.dumps({"city": city}).encode()
         return "users", f"u{self.dice.randrange(5)}".encode(), value
 
+    def _payment(self) -> tuple[str, bytes | None, bytes | None]:
+        key, chance = self.dice.choice(CUSTOMERS).encode(), self.dice.random()
+        fields: dict[str, Any] = {"amount": self.dice.randrange(10**12), "method": self.dice.choice(("CARD", "CASH"))}
+        if has_tip := self.dice.random() < 0.5:
+            fields["tip"] = self.dice.choice((None, 3))
+        if chance < 0.1:
+            return "payments", key, None
+        if chance < 0.2:
+            return "payments", key, self.dice.choice((b"no value", b"", b"\x00\x00"))
+        if self.registry is None:
+            return "payments", key, json.dumps(fields).encode()
+        schema = PAYMENT_WITH_TIP if has_tip else PAYMENT
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, schema, fields)
+        end = -1 if chance < 0.25 else None  # cut off
+        return "payments", key, b"\0" + self._schema_id(schema).to_bytes(4) + body.getvalue()[:end]
+
+    def _schema_id(self, schema: dict[str, Any]) -> int:
+        """Return the id of a schema; register it before its first record."""
+        for number, known in self.writers.items():
+            if known == schema:
+                return number
+        client = SchemaRegistryClient({"url": self._registry_url})
+        number = int(client.register_schema("payments-value", Schema(json.dumps(schema), "AVRO")))
+        self.writers[number] = schema
+        return number
+
+    def look(self) -> dict[str, set[Place]]:
+        """Write down what is in the topics; return the places of these records by topic."""
+        present = {}
+        for topic, places in self.ledger.items():
+            records = drain(self.servers, topic)
+            places.update((record.place, record) for record in records)
+            present[topic] = {record.place for record in records}
+        return present
+
     def close_windows(self) -> None:
         """Produce a record of a later year to each partition of clicks: all windows before it close."""
         producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, "acks": "all"})
@@ -169,15 +226,24 @@ class World:
         return {**environ, MARK: self.id, "TMPDIR": str(self.folder / "tmp")}
 
     def call(self, *arguments: str, timeout: int = 600) -> subprocess.CompletedProcess[bytes]:
-        command = (sys.executable, "-m", "lakehouse.cli.main", *arguments)
         return subprocess.run(
-            command, cwd=self.folder, env=self.environ(), capture_output=True, timeout=timeout, check=False
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.environ(),
+            capture_output=True,
+            timeout=timeout,
+            check=False,
         )
 
     def start_job(self, *options: str) -> None:
         log = (self.folder / "job.log").open("ab")
         self.job = subprocess.Popen(
-            [*RUN, *options], cwd=self.folder, env=self.environ(), stdout=log, stderr=log, start_new_session=True
+            [*COMMAND, "run", self.application.file, *options],
+            cwd=self.folder,
+            env=self.environ(),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         self.last_start = time.monotonic()
         self.tell("started the job")
@@ -207,13 +273,17 @@ class World:
     # -- faults --
 
     def faults(self) -> dict[str, Callable[[], None]]:
+        """Return what may happen in this world. A revert opens fixed records again, so it has reverts or fixes."""
+        decision = {"revert": self._revert} if self.dice.random() < 0.5 else {"fix": self._fix}
+        registry = {"stop the registry": self._stop_registry} if self.registry else {}
         return {
             "kill": self._kill_group, "terminate": self.terminate, "freeze": self._freeze,
             "kill Java": self._kill_java, "kill a worker": self._kill_worker, "kill the broker": self._kill_broker,
             "stop the broker": self._stop_broker, "add a partition": self._add_partition,
+            "make a topic anew": self._remake_topic, "expire records": self._expire_records,
             "lose control": self._lose_control, "lose a checkpoint": self._lose_checkpoint,
-            "start a second job": self._start_second, "revert": self._revert, "backfill": self._backfill,
-            "upkeep": self._upkeep,
+            "compact by hand": self._compact, "start a second job": self._start_second, "backfill": self._backfill,
+            "upkeep": self._upkeep, **decision, **registry,
         }  # fmt: skip
 
     def _kill_group(self) -> None:
@@ -273,6 +343,46 @@ class World:
         for future in admin.create_partitions([NewPartitions(topic, count + 1)]).values():
             future.result()
 
+    def _stop_registry(self) -> None:
+        assert self.registry is not None
+        self.registry.stop()
+        self.send(5, self._order, self._click)
+        time.sleep(self.dice.uniform(0.5, 12))
+        self._start_registry()
+
+    def _remake_topic(self) -> None:
+        """Delete a topic and make it again; what the job has not read of it is lost."""
+        topic = self.dice.choice(("orders", "users", "payments"))
+        self.tell(topic)
+        self.look()
+        admin = self._admin()
+        admin.delete_topics([topic])[topic].result()
+        deadline = time.monotonic() + 30
+        while topic in admin.list_topics(timeout=30).topics:
+            assert time.monotonic() < deadline, f"topic {topic} is not deleted"
+            time.sleep(0.2)
+        time.sleep(self.dice.choice((0, self.dice.uniform(0, 8))))
+        admin.create_topics([NewTopic(topic, self.dice.randint(1, TOPICS[topic]))])[topic].result()
+
+    def _expire_records(self) -> None:
+        """Remove the first records of a partition, as a topic's retention does."""
+        topic, admin = self.dice.choice(tuple(TOPICS)), self._admin()
+        self.look()
+        partition = self.dice.choice(sorted(admin.list_topics(topic, timeout=30).topics[topic].partitions))
+        offsets = [place[2] for place in self.ledger[topic] if place[1] == partition] or [0]
+        place = TopicPartition(topic, partition, self.dice.randint(0, offsets[-1] + 1))
+        (future,) = admin.delete_records([place]).values()
+        self.tell(f"{topic}/{partition} up to {place.offset}: {future.result().low_watermark}")
+
+    def _compact(self) -> None:
+        """Write the files of some tables anew, as people do with tools of their own."""
+        logs = sorted(self.lake.glob("silver/*/_delta_log"))
+        for log in self.dice.sample(logs, min(len(logs), 3)):
+            try:
+                DeltaTable(str(log.parent)).optimize.compact()
+            except CommitFailedError as error:  # the job was quicker
+                self.tell(f"{log.parent.name}: {error}")
+
     def _lose_control(self) -> None:
         """Remove what may be lost, while no job runs: checkpoints, and the progress of publishing."""
         if self.has_job():
@@ -291,24 +401,34 @@ class World:
 
     def _start_second(self) -> None:
         """Start a second job: it is refused, unless the first one has not come so far; then that one is."""
-        code = self._command("run", "app.py", "--until", "caught-up")
+        code = self._command("run", self.application.file, "--until", "caught-up")
         if code == 0 and self.job is not None:
             assert self.await_end(120) == 3, "two jobs ran at once"
 
     def _revert(self) -> None:
-        path = self.lake / "silver/totals"
+        table = self.dice.choice(("totals", "cities"))
+        path = self.lake / "silver" / table
         ticks = [tick for _, tick in commit_ticks(path)] if path.is_dir() else []
         if ticks:
             tick = self.dice.choice(ticks)
-            self.tell(f"to tick {tick} of {ticks[-1]}")
-            self._command("repair", "revert", "totals", "--app", "app.py", "--tick", str(tick), "--why", "a world")
+            self.tell(f"{table} to tick {tick} of {ticks[-1]}")
+            self._command("repair", "revert", table, *self._app, "--tick", str(tick), "--why", "a world")
+
+    def _fix(self) -> None:
+        """Fix all orders that are in the quarantine."""
+        self._command("repair", "replay", "orders", *self._app, "--fix", "fixes.py:fix", "--again", "--why", "a world")
 
     def _backfill(self) -> None:
-        if (self.lake / "silver/totals").is_dir():
-            self._command("repair", "backfill", "totals", "--app", "app.py", "--why", "a world")
+        table = self.dice.choice(("totals", "visits", "pairs"))
+        if (self.lake / "silver" / table).is_dir():
+            self._command("repair", "backfill", table, *self._app, "--why", "a world")
 
     def _upkeep(self) -> None:
-        self._command("repair", "upkeep", "--app", "app.py")
+        self._command("repair", "upkeep", *self._app)
+
+    @property
+    def _app(self) -> tuple[str, str]:
+        return "--app", self.application.file
 
     def _command(self, *arguments: str) -> int:
         """Run a command beside the job; return its exit code. Raises AssertionError for one that it may not have."""
@@ -328,6 +448,8 @@ class World:
         if self.job is not None:
             self.job.wait()
         self.broker.stop()
+        if self.registry is not None:
+            self.registry.stop()
 
     def facts(self) -> dict[str, Any]:
         return {"seed": self.seed, "records": self.sent, "seconds": round(time.monotonic() - self.began, 1)}
