@@ -111,6 +111,21 @@ def test_what_is_no_row_has_a_reason(value: Any, reason: str) -> None:
     assert str(decoded(source(), value)).startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({}, {"\ud800": 1}),
+        ({}, {"op": "\ud800"}),
+        ({}, {"op": "c", "after": {"made": "\ud800"}}),
+        ({}, {"op": "c", "after": {"\udc00ame": 1, "name": {"\ud800": 1}, "NAME": 1, "born": "\udfff"}}),
+        ({"flattened": True}, {"__op": "\ud800"}),
+        ({"documents": True}, {"op": "c", "after": '{"made": {"$date": {"$numberLong": "\ud800"}}}'}),
+    ],
+)
+def test_a_reason_with_half_of_a_surrogate_pair_can_be_written(options: dict[str, Any], value: Any) -> None:
+    assert decoded(source(SCHEMA, **options), value).encode().startswith(b"value: ")
+
+
 def test_a_placeholder_in_a_column_that_nobody_reads_does_no_harm() -> None:
     assert decoded(source("name string"), event(name="ann", text=PLACEHOLDER))["name"] == "ann"
 

@@ -18,7 +18,6 @@ from lakehouse.formats.values.json_text import (
     Members,
     parse_object,
     parse_value,
-    replace_surrogates,
     write_json,
 )
 from lakehouse.formats.values.json_value import (
@@ -28,7 +27,7 @@ from lakehouse.formats.values.json_value import (
     encode_bare_value,
     encode_object,
 )
-from lakehouse.formats.values.unfit import Unfit, decode_utf8
+from lakehouse.formats.values.unfit import Unfit, decode_utf8, replace_surrogates
 from lakehouse.plan.expression.schema import Column
 
 _NOTHING_DECLARED = DeclaredValues()

@@ -35,7 +35,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates, write_parsed
+from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
 from lakehouse.formats.values.json_value import (
     json_for_reason,
     json_reader,
@@ -52,7 +52,7 @@ from lakehouse.formats.values.text_value import (
     parse_timestamp,
     precision_and_scale,
 )
-from lakehouse.formats.values.unfit import Unfit, clip_text, unfit_value
+from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
 from lakehouse.semantics.number_text import exact_decimal

@@ -17,15 +17,15 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.values.unfit import Unfit, check_number_length, clip_text
+from lakehouse.formats.values.unfit import SURROGATE, Unfit, check_number_length, clip_text
 from lakehouse.semantics.java_double import java_double
 
 JSON_BLANKS = " \t\r\n"
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
 # Python's parser uses one stack frame per level, and its caller may already be deep in the stack.
 _FRAMES = 20 * _DEPTH_MAX
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# A string that nothing closes is one, too: else the search would begin again at each quote in it.
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 class Members(tuple[tuple[str, Any], ...]):
@@ -111,11 +111,6 @@ def _check_depth(text: str) -> None:
             return
 
 
-def replace_surrogates(text: str) -> str:
-    """Return text that UTF-8 can encode: half a surrogate pair, from an escape in JSON, becomes "?" as in Java."""
-    return _SURROGATE.sub("?", text)
-
-
 def write_parsed(value: Any) -> str:
     """Return a parsed JSON value as compact text, duplicate fields included. Not recursive: the value may be deep."""
     json_parts: list[str] = []
@@ -169,7 +164,7 @@ def _quote_string(text: str) -> str:
         )
     if json_string.isascii():
         return json_string
-    json_string = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", json_string)
+    json_string = SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", json_string)
     return BEYOND_16_BITS.sub(lambda match: _surrogate_pair(match[0]), json_string)
 
 

@@ -37,7 +37,6 @@ from lakehouse.formats.values.json_text import (
     Members,
     parse_object,
     parse_value,
-    replace_surrogates,
     write_json,
     write_parsed,
 )
@@ -52,7 +51,7 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
     round_to_float32,
 )
-from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, replace_surrogates, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from lakehouse.semantics.number_text import LENGTH_MAX, count_digits
 
 # The part of a reason that differs from record to record; without it, all records with the same fault share a reason.
 FOUND_PART = r"(?s)(, found |; found | at character ).*"
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Unfit(ValueError):
-    """The bytes do not fit the schema. The message is the reason in the quarantine."""
+    """The bytes do not fit the schema. The message is the reason in the quarantine: a text that UTF-8 can encode."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(replace_surrogates(reason))
 
 
 def clip_text(text: str, length_max: int = 80) -> str:
@@ -26,6 +32,11 @@ def check_number_length(number_text: str) -> None:
     """Raise Unfit if the text of a number is too long: a record may have megabytes of digits."""
     if len(number_text) > LENGTH_MAX and count_digits(number_text) > LENGTH_MAX:
         raise Unfit(f"a number of {count_digits(number_text)} digits; {LENGTH_MAX} are allowed")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return text that UTF-8 can encode: half a surrogate pair, from an escape in JSON, becomes "?" as in Java."""
+    return SURROGATE.sub("?", text)
 
 
 def decode_utf8(data: bytes) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates, write_parsed
-from lakehouse.formats.values.unfit import Unfit, clip_text
+from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
+from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates
 from lakehouse.plan.expression.schema import Column
 
 MOSTLY = 0.95
