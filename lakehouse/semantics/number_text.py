@@ -12,7 +12,7 @@ from decimal import Decimal
 
 LENGTH_MAX = 1000  # digits; the same limit as in Jackson, Spark's JSON parser
 EXPONENT_MAX = 9999
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LARGE_EXPONENT = re.compile(r"([eE][+-]?)0*[1-9][0-9]{4,}$")
 DIGITS_MAX = 50  # more than any type of numbers has
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.values.json_text import replace_surrogates
 from lakehouse.formats.values.json_value import decode_any_case, decode_object, encode_object
-from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit, replace_surrogates
 from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.java_double import java_double
 
@@ -266,3 +266,30 @@ def test_a_deeply_nested_field_is_a_text_or_has_a_reason_as_long_as_spark_reads_
 def test_brackets_in_a_text_are_no_levels() -> None:
     text = "[" * 2000 + '\\"' + "{" * 2000
     assert decode_object(json.dumps({"x": text}).encode(), (Column("x", "string"),)) == {"x": text}
+
+
+MANY = 300_000
+QUOTE = '\\"'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("decimal(10, 2)", f'"{"1" * MANY}x"'),
+        ("decimal(10, 2)", f'"1.{"1" * MANY}x"'),
+        ("decimal(10, 2)", f'"1e{"1" * MANY}x"'),
+        ("double", f'"{"1" * MANY}x"'),
+        ("int", f'"{"1" * MANY}x"'),
+        ("timestamp", f'"2026-01-31T12:00:00.{"1" * MANY}x!"'),
+        ("timestamp", f'"2026-01-31T12:00:00{" " * MANY}x!"'),
+        ("binary", f'"{"A " * MANY}"'),
+        ("string", f'["{"[]" * 600}{QUOTE * MANY}'),
+        ("string", f'"{"[]" * 600}", "b": {"1" * MANY}x'),
+    ],
+)
+def test_a_long_text_that_does_not_fit_has_its_reason_at_once(kind: str, text: str) -> None:
+    started = time.process_time()
+    for decode in (decode_object, decode_any_case):
+        with pytest.raises(Unfit):
+            decode(f'{{"a":{text}}}'.encode(), (Column("a", kind),))
+    assert time.process_time() - started < 10  # in time that grows with the square of the length: for minutes
