@@ -65,16 +65,16 @@ KEY = record("Key", ID="int")
 EMPTY = dict.fromkeys(FIELDS)
 
 
-def decoded(value: Any, schema: Any = ENVELOPE, key: int = 1, **options: Any) -> Any:
+def decoded(value: Any, written_by: Any = ENVELOPE, key: int = 1, schema: str = SCHEMA, **options: Any) -> Any:
     """Return the row of a value that another library writes, None for a delete, or the reason."""
-    source = lh.debezium("shop.orders", key="id int", schema=SCHEMA, format="avro", **options).source
+    source = lh.debezium("shop.orders", key="id int", schema=schema, format="avro", **options).source
     assert isinstance(source, Source)
     data = []
-    for id, own_schema, item in ((1, KEY, {"ID": key}), (2, schema, value)):
+    for id, own_schema, item in ((1, KEY, {"ID": key}), (2, written_by, value)):
         written = io.BytesIO()
         fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(own_schema))), item)
         data.append(with_prefix(id, written.getvalue()))
-    schemas = WriterSchemas({1: WriterSchema("AVRO", json.dumps(KEY)), 2: WriterSchema("AVRO", json.dumps(schema))})
+    schemas = WriterSchemas({1: WriterSchema("AVRO", json.dumps(KEY)), 2: WriterSchema("AVRO", json.dumps(written_by))})
     result = decode_record(source, Record("shop.orders", "t", 0, 0, 1, *data, 1, 1), lambda topic, part: schemas)
     if isinstance(result, BadRecord):
         return result.reason
@@ -123,6 +123,25 @@ def test_flattened_rows_say_that_they_are_deleted() -> None:
     with_boolean = record("Flat", **FIELDS, __deleted="boolean", __op="string")
     assert decoded({**row, "__deleted": True, "__op": "d"}, with_boolean, flattened=True) is None
     assert "op t" in decoded({**row, "__deleted": False, "__op": "t"}, with_boolean, flattened=True)
+
+
+@pytest.mark.parametrize(("kind", "kept", "gone"), [("string", "false", "true"), ("boolean", False, True)])
+def test_a_mark_of_a_flattened_row_may_be_declared_as_a_column(kind: str, kept: Any, gone: Any) -> None:
+    """As in JSON."""
+    schema = f"name string, kind string from '__op', gone {kind} from '__DELETED'"
+    flat = record("Flat", **FIELDS, __op=["null", "string"], __deleted=["null", kind])
+    row = {**EMPTY, "ID": 1, "NAME": "a", "__op": "u", "__deleted": kept}
+    expected = {"name": "a", "kind": "u", "gone": kept}
+    assert decoded(row, flat, schema=schema, flattened=True) == expected
+    assert decoded({**row, "__op": None}, flat, schema=schema, flattened=True) == expected | {"kind": None}
+    assert decoded({**row, "__op": "d"}, flat, schema=schema, flattened=True) is None
+    assert decoded({**row, "__deleted": gone}, flat, schema=schema, flattened=True) is None
+    assert "op t" in decoded({**row, "__op": "t"}, flat, schema=schema, flattened=True)
+    source = lh.debezium("t", key="id int", schema=schema, format="avro", flattened=True).source
+    assert isinstance(source, Source)
+    written = {"name": "a", "__op": "c", "__DELETED": kept}
+    data = encode_written_value(source, written)
+    assert decode_written_value(source, data, find_declared([source])("t", "value")) == written
 
 
 def test_meta_columns_come_out_of_the_envelope() -> None:

@@ -34,6 +34,8 @@ from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 
+_MARKS = ("__deleted", "__op")  # of a flattened row
+
 
 @dataclass(frozen=True, slots=True)
 class DebeziumAvroCodec(AvroCodec):
@@ -90,7 +92,7 @@ def event_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tupl
     """Return the columns of an event as people write it: its op, the row, and what else of the envelope is read."""
     columns = without_marks(columns)
     if options.flattened:
-        return (*columns, Column("__deleted", "string"), Column("__op", "string"))
+        return (*columns, *(Column(mark, "string") for mark in _undeclared_marks(columns)))
     row_columns, meta_columns = split_columns(columns, options.meta)
     parts: dict[str, Any] = {"op": "string", "after": {column.name: column.type for column in row_columns}}
     for column in meta_columns:
@@ -100,6 +102,12 @@ def event_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tupl
             part = part.setdefault(name, {})
         part[last_name] = column.type
     return tuple(Column(name, _type_of_parts(part)) for name, part in parts.items())
+
+
+def _undeclared_marks(columns: tuple[Column, ...]) -> list[str]:
+    """Return the marks of a flattened row that are none of its columns."""
+    declared_names = {column.name.lower() for column in columns}
+    return [mark for mark in _MARKS if mark not in declared_names]
 
 
 def _type_of_parts(part: Any) -> str:
@@ -132,10 +140,12 @@ class _Event:
         data = placeholder_bytes(options.unavailable)
         self._placeholders = (data, data.decode("utf-8", "replace"))
         if options.flattened:
+            self._undeclared_marks = _undeclared_marks(columns)
+            self._names_of_marks = {column.name.lower(): column.name for column in columns}
             marks = [
-                Column(name, "boolean" if _has_boolean(avro_type, name) else "string")
-                for name in ("__deleted", "__op")
-                if avro_type.field(name) is not None
+                Column(mark, "boolean" if _has_boolean(avro_type, mark) else "string")
+                for mark in self._undeclared_marks
+                if avro_type.field(mark) is not None
             ]
             self._read = row_reader(avro_type, (*columns, *marks), ignores_case=True)
             return
@@ -166,11 +176,13 @@ class _Event:
     def flattened_row(self, data: bytes) -> Row | None:
         """Return the row that stands alone; None if its field __deleted is true."""
         row = self._read_event(data)
-        if row.pop("__deleted", None) in DELETED or row.get("__op") == "d":
+        deleted, operation = (row.get(self._names_of_marks.get(mark, mark)) for mark in _MARKS)
+        if deleted in DELETED or operation == DELETE:
             return None
-        operation = row.pop("__op", None)
         if operation is not None and operation not in ROW_AFTER:
             raise unfit_operation({"op": operation})
+        for mark in self._undeclared_marks:
+            row.pop(mark, None)
         self._mark_unsent(row)
         return row
 
