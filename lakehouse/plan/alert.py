@@ -16,8 +16,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression.expression import Expression, Json, parse_predicate, read_by, sql_part
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, check_distinct, check_name
+from lakehouse.plan.expectation import parse_row_condition
+from lakehouse.plan.expression.expression import Expression, Json, sql_part
+from lakehouse.plan.expression.schema import Column, check_distinct, check_name
 from lakehouse.plan.operator import Expire
 from lakehouse.plan.origin import Node, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
@@ -64,13 +65,7 @@ class Crossings(Node):
                 f"{subject}: rows of {table.name!r} leave with time (retention), without a change that could be told. "
                 'Declare the table without retention, or on="enter".'
             )
-        condition = parse_predicate(condition_text, table.columns, subject)
-        column_names = {column.name.lower() for column in table.columns}
-        if pseudo_names := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
-            raise PlanError(
-                f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a "
-                f"condition of the row: {', '.join(column.name for column in table.columns)}."
-            )
+        condition = parse_row_condition(condition_text, table.columns, subject)
         key_columns = [column for column in table.columns if column.name in table.key]
         row_type = _row_type([column for column in table.columns if column.name in table.values])
         crossing_columns = [Column("crossing", "string"), Column("before", row_type), Column("after", row_type)]

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from lakehouse.errors import ExpectationFailed, PlanError
-from lakehouse.plan.expression.expression import Expression, parse_predicate
+from lakehouse.plan.expression.expression import Expression, parse_predicate, read_by
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.refused.steps import value_in_message
 
@@ -44,8 +44,12 @@ class Expectation:
         columns: tuple[Column, ...],
         others: Iterable[Expectation],
         what: str,
+        *,
+        of_row: bool = False,
     ) -> Expectation:
         """Return an expectation over `columns`. others: those declared before. what: the stream in messages.
+
+        of_row: it judges a table's row, not a record.
 
         Raises PlanError for a name that another one has, a condition that is none, or another word for `otherwise`.
         """
@@ -55,7 +59,8 @@ class Expectation:
             raise PlanError(f"{subject}: there is an expectation of that name. Give each its own.")
         if otherwise not in OTHERWISE:
             raise PlanError(f"{subject}: otherwise={otherwise!r}; expected {' or '.join(map(repr, OTHERWISE))}.")
-        return cls(name, parse_predicate(condition, columns, subject), otherwise)
+        parse = parse_row_condition if of_row else parse_predicate
+        return cls(name, parse(condition, columns, subject), otherwise)
 
     @property
     def shown_columns(self) -> tuple[str, ...]:
@@ -82,6 +87,18 @@ class Expectation:
     def __str__(self) -> str:
         otherwise_text = "" if self.otherwise == "quarantine" else f" (or {self.otherwise})"
         return f"{self.name}: {self.condition}{otherwise_text}"
+
+
+def parse_row_condition(condition_text: str, columns: Sequence[Column], subject: str) -> Expression:
+    """Parse a condition of a table's row. Raises PlanError for one that reads what only a record has: `rowtime`."""
+    condition = parse_predicate(condition_text, columns, subject)
+    column_names = {column.name.lower() for column in columns}
+    if pseudo_names := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
+        raise PlanError(
+            f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a "
+            f"condition of the row: {', '.join(column.name for column in columns)}."
+        )
+    return condition
 
 
 def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFailed:

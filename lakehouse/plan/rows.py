@@ -7,7 +7,7 @@ comes or goes. So everything that reads the rows can undo: an aggregate, a filte
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,14 +18,15 @@ from lakehouse.plan.expression.expression import (
     indicator_part,
     name_text,
     parse_key_expressions,
+    read_by,
     sql_part,
 )
-from lakehouse.plan.expression.schema import Column, base_type, joined_columns
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, joined_columns
 from lakehouse.plan.names.join_words import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress, refuse_history
 from lakehouse.plan.origin import Node, key_columns, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
-from lakehouse.plan.step import Shape
+from lakehouse.plan.step import Map, Select, Shape
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream
@@ -162,6 +163,7 @@ class ForeignKeyJoin(JoinOfRows):
         """Return the join, and the shape of its rows. Raises PlanError, see `Rows.join`."""
         subject = _check_join(left, right, join_type, HOW)
         key_expressions = parse_key_expressions(key_columns(right), key_texts, left.columns, subject)
+        _refuse_names_of_change(set(PSEUDO_COLUMNS), key_expressions, f"{subject}: on")
         row_columns = _joined_row_columns(left, right, prefix, subject, indicator)
         return cls(left, right, key_expressions, join_type, prefix, indicator), Shape(subject, left.key, row_columns)
 
@@ -185,6 +187,38 @@ class ForeignKeyJoin(JoinOfRows):
 def takes_out(table: Table) -> bool:
     """Say whether a table's aggregates take out rows again: they must contain these, so the table can't be set back."""
     return table.stream.undoes and bool(table.fold.aggregations)
+
+
+def check_reads_of_rows(stream: Stream, expressions: Iterable[Expression], subject: str) -> None:
+    """Raise PlanError for expressions that decide by the time or place of a change of rows, if a stream is of rows.
+
+    A row is taken out by a later change than the one that put it in, so they would have another value then. A table
+    that keeps such a value as a column takes it out as it was.
+    """
+    if not stream.undoes:
+        return
+    names_of_change = set(PSEUDO_COLUMNS)
+    for step in stream.steps:
+        if isinstance(step, Select):
+            made_names = {item.name.lower() for item in step.columns if read_by([item.expression]) & names_of_change}
+            names_of_change = {*PSEUDO_COLUMNS, *made_names}
+        elif isinstance(step, Map):
+            is_of_change = bool(read_by(step.arguments) & names_of_change)
+            names_of_change = (
+                (names_of_change | {step.name.lower()}) if is_of_change else names_of_change - {step.name.lower()}
+            )
+    _refuse_names_of_change(names_of_change, expressions, subject)
+
+
+def _refuse_names_of_change(names: set[str], expressions: Iterable[Expression], subject: str) -> None:
+    for expression in expressions:
+        if names_read := sorted(read_by([expression]) & names):
+            made_from = "" if names_read[0] in PSEUDO_COLUMNS else ", made from rowtime and its like"
+            raise PlanError(
+                f"{subject}: {expression.text!r} reads {names_read[0]}{made_from}, which belongs to a change of a row: "
+                "when the row is taken out again, it has another value. Keep it as a column of a table first, "
+                'table.with_columns(changed_at="rowtime").table("name"), in SQL ROWTIME AS CHANGED_AT, and read that.'
+            )
 
 
 def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[str, ...]) -> str:

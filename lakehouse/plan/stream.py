@@ -39,6 +39,7 @@ from lakehouse.plan.origin import Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.refused.types import check_key_types
+from lakehouse.plan.rows import check_reads_of_rows
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, written_formats
@@ -151,7 +152,9 @@ class Stream(Declaration):
         Records with a null value are left out, tombstones too (docs/rules.md, rule 2): filter before `latest` only if
         the topic's deletes do not matter.
         """
-        return self._then(*Filter.declared(self.shape, predicate))
+        step, shape = Filter.declared(self.shape, predicate)
+        check_reads_of_rows(self, step.expressions, f"{self.what}: filter")
+        return self._then(step, shape)
 
     def select(self, *columns: str, **renamed: str) -> Stream:
         """Return a stream with these value columns: "city", "upper(city) AS town", or town="upper(city)".
@@ -207,7 +210,9 @@ class Stream(Declaration):
         Kafka Streams calls it selectKey, ksqlDB PARTITION BY. A key that is null, or fails, leaves the record in the
         stream with a null key (rule 4). Of a record with a null value, what reads more than the key is null.
         """
-        return self._then(*Rekey.declared(self.shape, columns))
+        step, shape = Rekey.declared(self.shape, columns)
+        check_reads_of_rows(self, step.expressions, f"{self.what}: rekey")
+        return self._then(step, shape)
 
     def retime(self, time: str) -> Stream:
         """Return the records at this event time, a timestamp or epoch milliseconds: see `Retime`."""
@@ -369,6 +374,7 @@ class Stream(Declaration):
         check_pseudo([Column(group_column.name, "") for group_column in group_columns], subject)
         types_by_name = {item.name: expression_type(item.expression, self.columns) for item in group_columns}
         check_key_types(types_by_name.items(), subject)
+        check_reads_of_rows(self, (group_column.expression for group_column in group_columns), subject)
         return Grouped(self, group_columns)
 
     def to_topic(

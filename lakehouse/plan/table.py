@@ -11,9 +11,8 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
-from lakehouse.plan.expectation import Expectation, Otherwise
+from lakehouse.plan.expectation import Expectation, Otherwise, parse_row_condition
 from lakehouse.plan.expression.expression import Expression, Named
-from lakehouse.plan.expression.expression import parse_predicate as condition
 from lakehouse.plan.expression.schema import (
     Column,
     base_type,
@@ -43,7 +42,7 @@ from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.registered.writable import check_writable
-from lakehouse.plan.rows import Rows, RowsOf
+from lakehouse.plan.rows import Rows, RowsOf, check_reads_of_rows
 from lakehouse.plan.step import Shape
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 from lakehouse.plan.windows import Declared
@@ -103,6 +102,8 @@ class Grouped(Declaration):
                     f"{subject}: {name}={item} has no merge, and two sessions that a record joins must become one. "
                     "Give it merge=function(earlier, later)."
                 )
+            if bound_aggregation.argument is not None:
+                check_reads_of_rows(self.stream, [bound_aggregation.argument], f"{subject}: {name}={item}")
             bound_aggregations.append(bound_aggregation)
         window_columns = WINDOW_COLUMNS if self.declared is not None else ()
         check_distinct([*(item.name for item in self.by), *window_columns, *aggregations], subject)
@@ -135,7 +136,8 @@ class Aggregated(Declaration):
 
         A row that stops qualifying is deleted; one that never qualified is never visible.
         """
-        return replace(self, predicate=condition(predicate, self.columns, f"{self.grouped.stream.what}: having"))
+        subject = f"{self.grouped.stream.what}: having"
+        return replace(self, predicate=parse_row_condition(predicate, self.columns, subject))
 
     def table(
         self,
@@ -337,7 +339,9 @@ class Table(Rows):
                 f"{subject}: expect: a final result appears once, after its records were taken in. Judge the records, "
                 "or declare the rule on a table without final results."
             )
-        expectation = Expectation.declared(name, condition, otherwise, self.columns, self.expectations, subject)
+        expectation = Expectation.declared(
+            name, condition, otherwise, self.columns, self.expectations, subject, of_row=True
+        )
         return replace(self, expectations=(*self.expectations, expectation))
 
     def expect_unique(self, *columns: str) -> Table:

@@ -34,6 +34,8 @@ from ..rows import (
     records_of,
 )  # fmt: skip
 
+COUNTED = lh.stream("c", key="k bigint", schema="z string").latest("counted")
+
 
 @given(history=histories())
 def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
@@ -158,11 +160,31 @@ def test_the_time_of_a_joined_row_is_the_larger_one() -> None:
         (lambda: A.join(B, prefix="b_").filter("x > 1"), r"join of tables 'a_ \+ b_': filter"),
         (lambda: A.group_by("g").window(lh.tumbling("1 hour")), "the rows of a table have no window"),
         (lambda: lh.app(A.filter("n > 1")), "Rows without a name are not kept"),
+        (lambda: A.filter("rowtime < 9"), "filter: 'rowtime < 9' reads rowtime, which belongs to a change of a row"),
+        (lambda: A.group_by("rowtime AS r"), "group_by: 'rowtime' reads rowtime, which belongs to a change"),
+        (lambda: A.group_by("g").agg(t=lh.sum("ROWTIME")), r"agg: t=sum\(ROWTIME\): 'ROWTIME' reads rowtime"),
+        (lambda: A.group_by("g").agg(t=lh.max("rowoffset + 1")), "reads rowoffset, .* Keep it as a column of a table"),
+        (lambda: A.select("g", t="rowpartition").group_by("g").agg(t=lh.sum("t")), "reads t, made from rowtime"),
+        (lambda: A.with_columns(t="rowtime").select("g", u="t + 1").filter("u > 1"), "filter: 'u > 1' reads u, made"),
+        (lambda: A.map("t", abs, "rowtime", type="bigint").group_by("t"), "group_by: 't' reads t, made from rowtime"),
+        (lambda: A.join(B, prefix="b_").filter("rowtime < 9"), r"join of tables 'a_ \+ b_': filter: .* reads rowtime"),
+        (lambda: A.join(COUNTED, on="rowtime"), "on: 'rowtime' reads rowtime, which belongs to a change"),
     ],
 )
 def test_refused(make: Any, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         make()
+
+
+def test_the_time_of_a_row_that_a_table_keeps_may_decide() -> None:
+    """It is taken out as it was put in; a column that is made again from others is not a change's any more."""
+    kept = A.with_columns(changed_at="rowtime").table("kept")
+    sums = kept.filter("changed_at < 9000").group_by("g").agg(t=lh.sum("changed_at"), n=lh.count()).table("sums")
+    A.with_columns(t="rowtime").with_columns(t="n").filter("t > 1")
+    replay = Replay(lh.app(sums))
+    for ms, group in ((1000, "x"), (2000, "x"), (3000, "y")):
+        replay.send("a", key="k", value={"to": "z", "g": group, "n": 1}, timestamp=ms)
+    assert replay.run().rows("sums") == [{"g": "x", "t": 0, "n": 0}, {"g": "y", "t": 3000, "n": 1}]
 
 
 def test_a_step_over_rows_that_there_is_not() -> None:

@@ -79,6 +79,9 @@ def test_retention_is_as_long_as_a_window_is_needed() -> None:
         (lambda: orders.latest("t", order_by="n", tombstones="last"), "expected 'by order' or 'newest'"),
         (lambda: orders.latest("t", order_by="n", retention="1 day"), "is a time, but order_by=n is a bigint"),
         (lambda: orders.latest("t", order_by="at", retention="0 days"), "expected at least 1 ms"),
+        (lambda: by_id.agg(n=lh.count()).having("rowtime > 0"),
+         "having: 'rowtime > 0' reads rowtime, which belongs to a record. Expected a condition of the row: id, n"),
+        (lambda: orders.latest("t").expect("x", "rowoffset > 0"), "expect 'x': 'rowoffset > 0' reads rowoffset, which"),
     ],
 )  # fmt: skip
 def test_refused(declare: Callable[[], object], message: str) -> None:
