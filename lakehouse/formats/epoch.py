@@ -6,7 +6,6 @@ in a key are not converted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -15,11 +14,10 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.expression.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, parse_type, sql_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
 
-# Matches no field that is called date: in a type's text, a colon follows the name of a field.
-_MOMENT_TYPE = re.compile(r"(?<![\w`])(?:date|timestamp)(?=\s*(?:[,>]|$))")
+_NUMBER_TYPES = {"date": "int", "timestamp": "bigint"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,13 +43,20 @@ def _moment_to_number(value: Any) -> Any:
 def number_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the types that such a format writes: numbers for dates and timestamps."""
     return tuple(
-        column if column.name in WINDOW_COLUMNS else Column(column.name, _MOMENT_TYPE.sub(_epoch_type, column.type))
+        column if column.name in WINDOW_COLUMNS else Column(column.name, _number_type(column.type))
         for column in columns
     )
 
 
-def _epoch_type(match: re.Match[str]) -> str:
-    return {"date": "int", "timestamp": "bigint"}[match[0]]
+def _number_type(type_text: str) -> str:
+    """Return a type with numbers in place of dates and timestamps."""
+    return sql_type(parse_type(type_text).transform(_number_node))
+
+
+def _number_node(node: exp.Expression) -> exp.Expression:
+    is_moment = isinstance(node, exp.DataType) and not node.expressions
+    number_type = _NUMBER_TYPES.get(base_type(node.sql("spark"))) if is_moment else None
+    return node if number_type is None else parse_type(number_type)
 
 
 def numbers_to_moments(row: Mapping[str, Any] | None, columns: tuple[Column, ...]) -> dict[str, Any] | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.encode import encode_value
+from lakehouse.formats.codec.codec_choice import CODECS
+from lakehouse.formats.decode import decode_columns, decode_key, written_schemas
+from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column
+from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.semantics.key_value import key_value
 
 MOMENT, DAY = datetime(1969, 12, 31, 23, 59, 59, 500_000, UTC), date(1970, 1, 4)
 
@@ -57,3 +61,31 @@ def test_the_bounds_of_a_window_stay_text() -> None:
     written = encode_value("json+epoch", columns, row)
     assert written == b'{"d":3,"window_start":"1969-12-31T23:59:59.500Z"}'
     assert decode_columns("json+epoch", columns, written) == row
+
+
+STRUCT = "STRUCT<date: DATE, `Timestamp`: TIMESTAMP>"
+VALUES: dict[str, Any] = {
+    "BIGINT": 7, "DECIMAL(5, 1)": Decimal("1.5"), "DATE": DAY, "TIMESTAMP": MOMENT, "ARRAY<DATE>": [DAY],
+    "MAP<STRING, TIMESTAMP>": {"a": MOMENT}, STRUCT: {"date": DAY, "Timestamp": MOMENT},
+}  # fmt: skip
+FORMATS_THAT_WRITE = [
+    str(RecordFormat(kind, is_named=is_named, has_number_moments=has_number_moments))
+    for kind in CODECS
+    for is_named in (False, True)
+    for has_number_moments in (False, True)
+    if not kind.startswith(("debezium", "protobuf", "none")) and kind != "kafka"
+    if not (has_number_moments and kind.startswith("avro"))  # its moments have types
+]
+
+
+@pytest.mark.parametrize("format", FORMATS_THAT_WRITE)
+def test_a_format_reads_what_it_wrote_of_types_in_capitals(format: str) -> None:
+    """The types of fields, as of a table that SQL declares, are in capitals."""
+    items = list(VALUES.items())[: 4 if format.startswith("delimited") else None]
+    columns = tuple(Column(f"last_x20_at{place}", type_text) for place, (type_text, _) in enumerate(items))
+    for part in [(column,) for column in columns] if "bare" in format else [columns]:
+        row = {column.name: VALUES[column.type] for column in part}
+        value, key = encode_value(format, part, row), encode_key(format, part, row)
+        assert decode_columns(format, part, value, written_schemas(format, part, is_key=False)) == row
+        key_row = decode_key(format, part, key, written_schemas(format, part, is_key=True))
+        assert key_row == {name: key_value(item) for name, item in row.items()}
