@@ -305,6 +305,27 @@ def test_a_validated_value_fits_its_writers_schema(id: int, text: bytes, reason:
         assert str(found).startswith(f"value: schema {id}: {reason}"), found
 
 
+@pytest.mark.parametrize(
+    ("rule", "fits", "does_not_fit"),
+    [
+        ('"maximum": 9999999999999999.99', "9999999999999999.99", "10000000000000000.00"),
+        ('"maximum": 9007199254740992', "9007199254740992.00", "9007199254740992.01"),
+        ('"maximum": 1', "-1e999999999", "1e999999999"),
+        ('"exclusiveMinimum": 0', "1e-400", "0.0"),
+        ('"exclusiveMaximum": 1', "0.99999999999999999999", "1.0"),
+        ('"type": "integer"', "5.0", "5.00000000000000001"),
+        ('"multipleOf": 0.01', "0.07", "1.00000000000000000001"),
+        ('"const": 1.50', "1.5", "1.500000000000000001"),
+    ],
+)
+def test_numbers_are_compared_digit_by_digit(rule: str, fits: str, does_not_fit: str) -> None:
+    writers = WriterSchemas({7: WriterSchema("JSON", f'{{"properties": {{"a": {{{rule}}}}}}}')})
+    for text, expected in ((fits, True), (does_not_fit, False)):
+        data = with_prefix(7, f'{{"a": {text}}}'.encode())
+        reason = reason_not_fitting("value", "json_sr_valid", (Column("a", "string"),), data, writers)
+        assert (reason is None) == expected, reason
+
+
 def test_a_validated_stream_is_declared_typed_and_tested() -> None:
     stream = lh.stream(
         "clicks", key="id bigint", schema="user string", format="json_sr", key_format="json_sr", validate=True

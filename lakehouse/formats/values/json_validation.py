@@ -6,13 +6,15 @@ Nothing is fetched: what a schema refers to is another schema that the registry 
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.formats.values.unfit import Unfit, check_number_length, clip_text, decode_utf8
 from lakehouse.plan.registered.writer_schema import WriterSchema
+from lakehouse.semantics.number_text import exact_decimal
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -41,7 +43,7 @@ def check_json(schema: WriterSchema, data: bytes) -> None:
         misfit = min(validator.iter_errors(value), key=lambda one: (len(one.instance_path), str(one.schema_path)))
     except Unfit:
         raise
-    except (ValueError, RecursionError) as error:  # such as a number that no double holds
+    except (ValueError, RecursionError) as error:
         raise Unfit(f"expected JSON that can be compared with a schema, found {clip_text(str(error))}") from error
     place = _pointer(misfit.instance_path) or "the whole"
     raise Unfit(
@@ -90,7 +92,13 @@ def _id_of(content: Any) -> Any:
 
 
 def _load(text: str) -> Any:
-    return json.loads(text, parse_constant=refuse_constant)
+    return json.loads(text, parse_float=_exact_number, parse_constant=refuse_constant)
+
+
+def _exact_number(text: str) -> Decimal:
+    """Return a number as it is written: a double would be compared after it was rounded."""
+    check_number_length(text)
+    return exact_decimal(text)
 
 
 def refuse_constant(name: str) -> None:
