@@ -151,6 +151,14 @@ def test_another_placeholder() -> None:
         assert value_of(origin, "x", "<none>").startswith("value: field x: not sent (TOAST)")
 
 
+def test_a_number_is_no_placeholder() -> None:
+    origin = source("x int, amount decimal(10, 2)", unavailable="hex:10")
+    assert decoded(origin, event(x=10, amount=10)) | {"debezium_source_ts_ms": 7} == {
+        "x": 10, "amount": Decimal("10.00"), "debezium_source_ts_ms": 7,
+    }  # fmt: skip
+    assert value_of(origin, "x", "10").startswith("value: field x: not sent (TOAST)")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "field_schema", "expected"),
     [
@@ -189,6 +197,10 @@ def test_a_value_by_its_schema(name: str, value: Any, field_schema: dict[str, An
         ("amount", "AeI6", decimal_of(4), "expected decimal(10, 2) without a loss, found 12.3450"),
         ("amount", {"scale": 99999999999, "value": "AQ=="}, None, "expected the scale of a decimal, -1000 to 1000"),
         ("amount", {"scale": float("inf"), "value": "AQ=="}, None, "expected the scale of a decimal, found"),
+        ("amount", {"scale": True, "value": "AQ=="}, None, "expected the scale of a decimal, found true"),
+        ("amount", {"scale": "1_0", "value": "AQ=="}, None, "expected the scale of a decimal, found '1_0'"),
+        ("amount", {"scale": "9" * 5000, "value": "AQ=="}, None, "expected the scale of a decimal, found '9"),
+        ("amount", {"scale": [0], "value": "AQ=="}, None, "expected the scale of a decimal, found [0]"),
         ("amount", {"scale": 2}, None, "expected decimal(10, 2): a number, or an object of scale and value"),
         ("amount", {"scale": -9, "value": "AQ=="}, None, "expected decimal(10, 2) without a loss, found 1000000000"),
         ("amount", "1e5000", {"type": "string"}, "expected decimal(10, 2)"),

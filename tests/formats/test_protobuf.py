@@ -85,6 +85,8 @@ def read(schema: WriterSchema, data: bytes, columns: str, format: str = "protobu
         ("repeated google.protobuf.Int64Value a = 1;", "array<bigint>", ["1", "0"], [1, 0]),
         ("google.type.Date a = 1;", "date", {"year": 2024, "month": 2, "day": 29}, date(2024, 2, 29)),
         ("google.type.Decimal a = 1;", "decimal(9, 2)", {"value": "-12.5"}, Decimal("-12.50")),
+        ("google.type.Decimal a = 1;", "decimal(9, 2)", {"value": ""}, Decimal("0.00")),
+        ("google.type.Decimal a = 1;", "decimal(9, 2)", {}, Decimal("0.00")),
         ("confluent.type.Decimal a = 1;", "decimal(9, 2)", {"value": "//8=", "scale": 2}, Decimal("-0.01")),
         ("map<string, google.type.Decimal> a = 1;", "map<string, decimal(4, 1)>", {"x": {"value": "1"}},
          {"x": Decimal("1.0")}),

@@ -176,7 +176,9 @@ class _Event:
 
     def _is_placeholder(self, value: Any) -> bool:
         texts, others = self._placeholders
-        return value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others
+        if isinstance(value, str):
+            return value in texts and not isinstance(value, JsonNumber)
+        return isinstance(value, list | Members) and value in others
 
 
 def placeholder_texts(unavailable: str) -> frozenset[str]:

@@ -286,7 +286,9 @@ def _decimal_maker(declared_type: str) -> Callable[[int, int], Decimal]:
     return make_decimal
 
 
-def _decimal_of_text(text: str, precision: int, scale: int) -> Decimal:
+def _decimal_of_text(own_text: str, precision: int, scale: int) -> Decimal:
+    """Return the number in a google.type.Decimal; by its definition an empty text is 0. Raises Unfit."""
+    text = own_text or "0"
     parse_decimal(text, precision, scale)  # its digits fit, rounded: then an exact one can be made
     number = exact_decimal(text)
     sign, digits, exponent = number.as_tuple()

@@ -25,6 +25,7 @@ then in any case. Rules: Debezium's documentation, "Data types" of each connecto
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ _UNIT_OF_SEMANTIC_TYPE = {
     "org.apache.kafka.connect.data.Date": "days",
 }
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+_SCALE = re.compile("[+-]?[0-9]{1,100}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DATE = date(1970, 1, 1)
 
@@ -302,10 +304,10 @@ def _unscaled(text: str) -> int:
 
 
 def _scale(value: Any) -> int:
-    try:
-        scale = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise unfit_value("the scale of a decimal", json_for_reason(value)) from None
+    is_whole = _SCALE.fullmatch(value) is not None if isinstance(value, str) else type(value) is int
+    if not is_whole:
+        raise unfit_value("the scale of a decimal", json_for_reason(value))
+    scale = int(value)
     if not -1000 <= scale <= 1000:
         raise unfit_value("the scale of a decimal, -1000 to 1000", str(scale))
     return scale
