@@ -23,6 +23,7 @@ from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, 
 from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
+from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, name_of_call, parse_as_written
@@ -187,8 +188,15 @@ def _is_word(token: Token) -> bool:
     return token.token_type is not TokenType.STRING and re.fullmatch(r"\w+", token.text) is not None
 
 
+# Words that are names to sqlglot where they stand alone, and something else before `<`, before `+` or in a function;
+# and a function of Spark. No other word needs backticks: with them, some texts are other declarations.
+_NAMES_ONLY_ALONE = word_set("all array current_path describe if interval list map nullable object range struct")
+
+
 def name_text(name: str) -> str:
     """Return a column's name as an expression: in backticks if it is an SQL word with another meaning."""
+    if name.lower() in _NAMES_ONLY_ALONE:
+        return f"`{name}`"
     try:
         tree = _parse_tree(name)
     except ExpressionError:
