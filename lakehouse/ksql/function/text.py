@@ -38,6 +38,17 @@ def _split_text(source: Sql, separator: Sql) -> str:
     return f"CASE WHEN {separator.text} = '' THEN {characters} ELSE {split_parts} END"
 
 
+def _replace_text(source: Sql, search: Sql, replacement: Sql) -> str:
+    """Return REPLACE: an empty text is found around every character, as in Java; Spark finds it nowhere."""
+    replaced = f"replace({source.text}, {search.text}, {replacement.text})"
+    if search.literal:
+        return replaced
+    between = f"array_join(split({source.text}, '{BETWEEN_CHARACTERS}', -1), {replacement.text})"
+    around = f"concat({replacement.text}, {between}, {replacement.text})"
+    everywhere = f"CASE WHEN {source.text} = '' THEN {replacement.text} ELSE {around} END"
+    return everywhere if search.literal == "" else f"CASE WHEN {search.text} = '' THEN {everywhere} ELSE {replaced} END"
+
+
 def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
     pair_parts = _split_text(Sql("_part", k.STRING), key_separator)
     pair_arrays = (
@@ -172,8 +183,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "nulls are left out; null if the separator is null",
     ),
     define_function(
-        "REPLACE", _FAMILY, "text text text", "replace({0}, {1}, {2})", k.STRING,
+        "REPLACE", _FAMILY, "text text text", _replace_text, k.STRING,
         ("REPLACE('foobar', 'oo', 'x')", "fxbar"), ("REPLACE('a.b.c', '.', '-')", "a-b-c"),
+        ("REPLACE('abc', '', 'n')", "nanbncn"), ("REPLACE('', '', 'n')", "n"),
+        ("REPLACE('a\nb', SUBSTRING('x', 2), '$1')", "$1a$1\n$1b$1"), ("REPLACE('aba', LCASE('A'), '')", "b"),
+        ("REPLACE('a', '', CAST(NULL AS VARCHAR))", None), ("REPLACE(CAST(NULL AS VARCHAR), '', 'n')", None),
         ("REPLACE('a', 'a', CAST(NULL AS VARCHAR))", None),
     ),
     Function(
