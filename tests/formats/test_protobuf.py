@@ -360,6 +360,19 @@ def test_what_can_not_be_written() -> None:
         lists.select("a").to_topic("copy", format="protobuf")
 
 
+@pytest.mark.parametrize("columns", ["total_1 int, total1 int", "s struct<a_b: int, aB: int>"])
+@pytest.mark.parametrize("format", ["protobuf", "protobuf_nosr"])
+def test_names_that_no_message_may_have_beside_each_other_are_refused(format: str, columns: str) -> None:
+    stream = lh.stream("t", key="k string", schema=columns)
+    with pytest.raises(PlanError, match=r"'(total_1|a_b)' and '(total1|aB)' have the same name in Protobuf's JSON"):
+        stream.to_topic("copy", format=format)
+    stream.to_topic("copy", format="avro")
+    accepted = "ab int, a_b int"
+    lh.stream("t", key="k string", schema=accepted).to_topic("copy", format=format)
+    row, codec = {"ab": 1, "a_b": 2}, codec_of("protobuf_nosr")
+    assert codec.decode(codec.encode(row, parse_schema(accepted, "test")) or b"", parse_schema(accepted, "test")) == row
+
+
 MANY = (
     "int64 n = 1; State s = 2; google.protobuf.Timestamp at = 3; confluent.type.Decimal amount = 4; "
     "repeated In ins = 5; message In { google.type.Date d = 1; optional int32 small = 2; } "

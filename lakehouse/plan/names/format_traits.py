@@ -23,7 +23,8 @@ class FormatTraits:
     is_registered: its bytes have the id of their writer's schema in a registry. reads_by_schema: nobody can read them
     without that schema. has_own_schema: nobody can read them without a schema that stands in its options, or is made of
     the columns in their order. language: that of these schemas. has_flat_items: the items of an array and the values of
-    a map are no arrays and no maps when it is written. behind_prefix: the kind of the bytes behind that id, where they
+    a map are no arrays and no maps when it is written. has_json_names: fields have names in JSON, too, without
+    underscores, and no two of a struct have the same. behind_prefix: the kind of the bytes behind that id, where they
     can be read alone. ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has
     types of its own for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values
     have equal bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table.
@@ -48,6 +49,7 @@ class FormatTraits:
     has_own_schema: bool = False
     language: str = ""
     has_flat_items: bool = False
+    has_json_names: bool = False
     behind_prefix: str = ""
     ignores_case: bool = False
     has_moments: bool = False
@@ -163,20 +165,21 @@ TRAITS = {
         ),
         FormatTraits(
             "protobuf", is_declared=True, has_field_names=True, has_options=True, is_registered=True,
-            reads_by_schema=True, language="Protobuf", has_flat_items=True, has_moments=True,
+            reads_by_schema=True, language="Protobuf", has_flat_items=True, has_json_names=True, has_moments=True,
             any_case="protobuf_any_case",
         ),
         FormatTraits(
             "protobuf_any_case", has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            language="Protobuf", has_flat_items=True, ignores_case=True, has_moments=True,
+            language="Protobuf", has_flat_items=True, has_json_names=True, ignores_case=True, has_moments=True,
         ),
         FormatTraits(
             "protobuf_nosr", is_declared=True, has_field_names=True, has_options=True, has_own_schema=True,
-            language="Protobuf", has_flat_items=True, has_moments=True, any_case="protobuf_nosr_any_case",
+            language="Protobuf", has_flat_items=True, has_json_names=True, has_moments=True,
+            any_case="protobuf_nosr_any_case",
         ),
         FormatTraits(
             "protobuf_nosr_any_case", has_field_names=True, has_options=True, has_own_schema=True,
-            language="Protobuf", has_flat_items=True, ignores_case=True, has_moments=True,
+            language="Protobuf", has_flat_items=True, has_json_names=True, ignores_case=True, has_moments=True,
         ),
         FormatTraits(ABSENT, is_absent=True),
     )

@@ -24,7 +24,9 @@ def check_writable(traits: FormatTraits, named_types: Iterable[tuple[str, str]],
     named_types: names and types of columns; "" for a type that only Spark can tell, which is not checked. Names that
     SQL has derived from others are written as those.
     """
-    for name, type_text in named_types:
+    columns = list(named_types)
+    _check_json_names(traits, [field_name(name) for name, _ in columns], subject)
+    for name, type_text in columns:
         _check_name(traits, field_name(name), f"{subject}: column {field_name(name)!r}")
         if type_text:
             column_type = type_with_field_names(exp.DataType.build(type_text, dialect="spark"))
@@ -37,6 +39,20 @@ def _check_name(traits: FormatTraits, name: str, subject: str) -> None:
             f"{subject}: a name in {traits.language} is of letters, digits and underscores, and begins with no digit. "
             "Give it another name, or write the topic in another format: JSON."
         )
+
+
+def _check_json_names(traits: FormatTraits, names: list[str], subject: str) -> None:
+    """Check the names of a struct's fields, or of columns."""
+    names_by_json_name: dict[str, str] = {}
+    for name in names if traits.has_json_names else ():
+        first_part, *parts = name.split("_")
+        json_name = first_part + "".join(part[:1].upper() + part[1:] for part in parts)
+        if (other_name := names_by_json_name.setdefault(json_name, name)) != name:
+            raise PlanError(
+                f"{subject}: {other_name!r} and {name!r} have the same name in {traits.language}'s JSON, "
+                f"{json_name!r}, so that nobody can read the schema. Give one of them another name, or write the topic in "
+                "another format: JSON."
+            )
 
 
 def _check_type(traits: FormatTraits, column_type: exp.DataType, subject: str) -> None:
@@ -58,6 +74,9 @@ def _check_type(traits: FormatTraits, column_type: exp.DataType, subject: str) -
                 f"{subject}: {traits.language} has no {_type_name(item)} in {'an' if type_name[0] == 'a' else 'a'} "
                 f"{type_name}. Put it into a struct: struct<items: ...>; or write the topic in JSON."
             )
+    for struct in column_type.find_all(exp.DataType):
+        members = [member.name for member in struct.expressions if isinstance(member, exp.ColumnDef)]
+        _check_json_names(traits, members, subject)
     for member in column_type.find_all(exp.ColumnDef):
         _check_name(traits, member.name, f"{subject}: field {member.name!r}")
 
