@@ -6,10 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot.expressions import Alias
+
 from lakehouse.errors import PlanError
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.expression.fit_values import Fitted
 from lakehouse.plan.expression.function import function_text
-from lakehouse.plan.expression.schema import parse_schema
+from lakehouse.plan.one_type import parse_one_type
+from lakehouse.plan.refused.arguments import check_flag, check_function
+from lakehouse.plan.written.canonical import without_comments
 
 AggregateOptions = tuple[tuple[str, Any], ...]
 
@@ -21,6 +26,11 @@ class Aggregation:
     kind: str
     argument: str | None = None
     options: AggregateOptions = ()
+
+    def __post_init__(self) -> None:
+        if self.argument is None and self.kind != "count":
+            name = {"latest_k": "latest", "earliest_k": "earliest"}.get(self.kind, self.kind)
+            raise PlanError(f'{name}: found None, expected a column or an expression: lh.{name}("amount").')
 
     @property
     def can_merge(self) -> bool:
@@ -88,6 +98,7 @@ def earliest(column: str, k: int | None = None, *, ignore_nulls: bool = True) ->
 
 
 def _by_offset(kind: str, column: str, k: int | None, ignore_nulls: bool) -> Aggregation:
+    check_flag(ignore_nulls, f"{kind}: ignore_nulls")
     nulls_option = ("ignore_nulls", ignore_nulls)
     if k is None:
         return Aggregation(kind, column, (nulls_option,))
@@ -114,6 +125,9 @@ def top_k(column: str, k: int, *, distinct: bool = False, by: str | None = None)
 
     by: of structs, the field that orders them: top_k("struct(price, id)", 3, by="price").
     """
+    check_flag(distinct, "top_k: distinct")
+    if not isinstance(by, str | None):
+        raise PlanError(f'top_k: by={by!r}: expected the name of a field: top_k("struct(price, id)", 3, by="price").')
     order_option = (("by", by),) if by is not None else ()
     return Aggregation("top_k", column, (("k", _check_least(k, "top_k: k")), ("distinct", distinct), *order_option))
 
@@ -130,8 +144,12 @@ def variance(column: str) -> Aggregation:
 
 def correlation(x: str, y: str) -> Aggregation:
     """CORRELATION(x, y): Pearson's coefficient of two numbers; NaN over fewer than two records, or without spread."""
-    pair = f"named_struct('x', cast({x} AS double), 'y', cast({y} AS double))"
-    return Aggregation("correlation", pair)
+    texts = []
+    for sql_text in (x, y):
+        if isinstance(Expression(sql_text).tree, Alias):
+            raise PlanError(f"correlation: {sql_text!r} names a column with AS, where only a value is expected.")
+        texts.append(without_comments(sql_text))
+    return Aggregation("correlation", "named_struct('x', cast({} AS double), 'y', cast({} AS double))".format(*texts))
 
 
 def histogram(column: str) -> Aggregation:
@@ -145,6 +163,7 @@ def reduce(column: str, function: Callable[[Any, Any], Any]) -> Aggregation:
     The function must give the same result for the same input, and be associative for session windows. A value on which
     it raises, or for which its result does not fit the column's type, is left out like a null.
     """
+    check_function(function, "reduce: function")
     return Aggregation("reduce", column, (("function", function),))
 
 
@@ -166,11 +185,15 @@ def aggregate(
     aggregates over tables. The functions must give the same result for the same input, and not change their arguments.
     A record on which `add` raises, or gives a value that does not fit, is left out; a `result` that raises shows null.
     """
+    check_function(add, "aggregate: add")
+    for name, function in (("result", result), ("merge", merge), ("undo", undo)):
+        if function is not None:
+            check_function(function, f"aggregate: {name}")
     if (result is None) != (returns is None):
         raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")
     for parameter, type_text in (("accumulator", accumulator), ("returns", returns)):
         if type_text is not None:
-            parse_schema(f"x {type_text}", f"aggregate: {parameter}")
+            parse_one_type(type_text, f"aggregate: {parameter}")
     try:
         Fitted(accumulator)(zero)
     except (ValueError, ArithmeticError) as error:

@@ -73,6 +73,8 @@ def named_aggregation(
         if aggregation.argument is not None
         else None
     )
+    if aggregation.kind == "correlation" and argument is not None:
+        _check_pair_of_numbers(argument, columns, f"{subject}: {name}")
     bound_aggregation = NamedAggregation(name, aggregation.kind, argument, aggregation.options, undoes)
     argument_type = expression_type(argument, columns) if argument is not None else ""
     if argument_type is not None:
@@ -81,6 +83,19 @@ def named_aggregation(
         except PlanError as error:
             raise PlanError(f"{subject}: {error}") from error
     return bound_aggregation
+
+
+def _check_pair_of_numbers(pair: Expression, columns: list[Column], subject: str) -> None:
+    """Raise PlanError for a correlation of what is no number: its cast would be null for nearly every record."""
+    _, x_cast, _, y_cast = pair.written.expressions
+    for cast in (x_cast, y_cast):
+        number = Expression(cast.this.sql("spark"))
+        number_type = expression_type(number, columns)
+        if number_type is not None and not is_number_type(number_type):
+            raise PlanError(
+                f"{subject}: correlation of {number}, a {number_type}; expected numbers. Cast a text that is one: "
+                f"cast({number} AS double)."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.alert import FunctionSink
+from lakehouse.plan.alert import Crossings, FunctionSink
 from lakehouse.plan.expression.schema import check_distinct, parse_type, state_topic
+from lakehouse.plan.names.beside_topic import covers_topic
 from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -26,7 +27,7 @@ from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, needed_step, value_in_message
 from lakehouse.plan.rows import RowsOf
 from lakehouse.plan.step import Rekey
-from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream import Stream, walk
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.time.window import Window
 
@@ -129,8 +130,8 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     application reads them, and all that they read, and does not keep them. Each table comes after the tables that it
     reads.
 
-    Raises PlanError for two different tables of the same name, two sinks of the same topic, two functions of the same
-    name, two streams of the same name, a topic that is both read and written, or is
+    Raises PlanError for two different tables of the same name, two sinks of the same topic, two functions or alerts of
+    the same name, two streams of the same name, a topic that is both read and written, or is
     written from two declarations of snapshots, or a table in `upstream` that nothing
     reads, or that this application would have to write.
     """
@@ -168,6 +169,7 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
             if "struct" in column.type.lower():
                 check_inside(parse_type(column.type), f"table {table.name!r}: column {column.name!r}")
     check_distinct(functions, "functions")
+    _check_alerts(streams)
     sources: dict[str, Source] = {}
     for source in (source for item in streams for source in item.sources):
         if (first_source := sources.setdefault(source.name, source)) != source:
@@ -195,7 +197,13 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
                 f"topic {state_name!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps "
                 "and its changelog leaves out. Give one of them another topic."
             )
-    for topic in (*sinks, *(state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink))):
+        if (cover_name := covers_topic(sink.topic)) in sinks:
+            raise PlanError(
+                f"topic {cover_name!r} is written by two sinks: it also says how far the records of {sink.topic!r} go. "
+                "Give one of them another topic."
+            )
+    state_topics = [state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink)]
+    for topic in (*sinks, *state_topics, *map(covers_topic, sinks)):
         if any(source.topic == topic for source in sources.values()):
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
     return App(
@@ -205,6 +213,18 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
         tuple(functions.values()),
         upstream=tuple(upstream_tables.values()),
     )
+
+
+def _check_alerts(streams: Iterable[Stream]) -> None:
+    """Raise PlanError for two alerts of one name: their records would have the same identities."""
+    alerts: dict[str, Crossings] = {}
+    for node in (node for stream in streams for node in walk(stream)):
+        origin = node.source if isinstance(node, Stream) else None
+        if isinstance(origin, Crossings) and alerts.setdefault(origin.alert, origin) != origin:
+            raise PlanError(
+                f"alert {origin.alert!r} is declared twice, differently, so two records would have one alert_id. Give "
+                "one another name."
+            )
 
 
 def _check_snapshots(sources: Iterable[Source]) -> None:

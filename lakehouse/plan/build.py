@@ -9,6 +9,7 @@ from lakehouse.plan.expression.expression import expression_type, parse_expressi
 from lakehouse.plan.expression.schema import (
     HEADERS_TYPE,
     NESTED_TYPES,
+    PSEUDO_COLUMNS,
     Column,
     base_type,
     check_column,
@@ -22,6 +23,7 @@ from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.types import check_json_type, check_key_types
 from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned, with_own_schema
@@ -73,6 +75,7 @@ def stream(
         schema = _pinned_schema(topic, "value", format, subject)
     if key is None or (key_format is not None and _is_pinned_name(key, topic, key_format)):
         key = _pinned_schema(topic, "key", key_format or KAFKA, subject, name=key)
+    check_flag(validate, f"{subject}: validate")
     if validate:
         format, key_format = _validated_formats(format, key_format, subject)
     return declared_source(
@@ -156,6 +159,7 @@ def declared_source(
     """Return a stream of a topic, as `stream` does, with the names of formats that are known to exist."""
     name = stream_name(topic, name)
     subject = f"stream {name!r}"
+    check_flag(own_table, f"{subject}: own_table")
     key_columns = parse_key(key, value_columns, subject)
     key_names = {column.name.lower() for column in key_columns}
     if " " not in key.strip():
@@ -174,6 +178,11 @@ def declared_source(
     if headers:
         columns += (Column(check_name(headers, f"{subject}: headers"), HEADERS_TYPE),)
         check_distinct((column.name for column in columns), f"{subject}: headers")
+        if headers.lower() in PSEUDO_COLUMNS:
+            raise PlanError(
+                f"{subject}: headers={headers!r} is a pseudo column that every stream has. Choose another name, such "
+                'as headers="headers".'
+            )
     time_expression = (
         parse_expression(event_time, columns, f"{subject}: event_time") if event_time is not None else None
     )

@@ -189,6 +189,18 @@ def takes_out(table: Table) -> bool:
     return table.stream.undoes and bool(table.fold.aggregations)
 
 
+def parse_on(on: object, subject: str) -> tuple[str, ...] | None:
+    """Return the expressions of a join's `on`; None if it is left out. Raises PlanError for what is none."""
+    expressions = (on,) if isinstance(on, str) else on
+    if expressions is None:
+        return None
+    if not isinstance(expressions, list | tuple) or not all(isinstance(item, str) for item in expressions):
+        raise PlanError(
+            f'{subject}: on={value_in_message(on)}, expected an expression, such as on="city", or a list of them.'
+        )
+    return tuple(expressions)
+
+
 def check_reads_of_rows(stream: Stream, expressions: Iterable[Expression], subject: str) -> None:
     """Raise PlanError for expressions that decide by the time or place of a change of rows, if a stream is of rows.
 
@@ -333,10 +345,10 @@ class Rows(Declaration):
                 "stream.latest('planes')."
             )
         left, right = (cast("Table", item) for item in (self, other))
-        if on is None:
+        key_texts = parse_on(on, f"{self.what}: join")
+        if key_texts is None:
             rows_join, shape = RowsJoin.declared(left, right, how, prefix, indicator)
             return View(left.stream.with_origin(rows_join, shape))
-        key_texts = (on,) if isinstance(on, str) else on
         foreign_key_join, shape = ForeignKeyJoin.declared(left, right, key_texts, cast(How, how), prefix, indicator)
         return View(left.stream.with_origin(foreign_key_join, shape))
 

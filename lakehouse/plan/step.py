@@ -33,8 +33,8 @@ from lakehouse.plan.expression.schema import (
     check_name,
     check_pseudo,
     item_type,
-    parse_schema,
 )
+from lakehouse.plan.one_type import parse_one_type
 from lakehouse.plan.refused.types import check_key_types
 
 
@@ -112,6 +112,11 @@ class Select(Step):
     ) -> tuple[Select, Shape]:
         """Return a select, and the shape after it. step: the name of the step in messages."""
         subject = f"{shape.what}: {step}"
+        if any(isinstance(sql_text, str) and sql_text.strip() == "*" for sql_text in (*columns, *renamed.values())):
+            raise PlanError(
+                f"{subject}: found *, expected columns by their names. To keep all columns and add some, write "
+                'with_columns(town="upper(city)").'
+            )
         named_columns = [parse_named(sql_text, shape.columns, subject) for sql_text in columns]
         named_columns += [
             Named(check_name(n, subject), parse_expression(sql_text, shape.columns, subject))
@@ -281,7 +286,8 @@ class Map(Step):
             raise PlanError(
                 f'{subject}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
             )
-        (column,) = parse_schema(f"`{name}` {type}", subject)
+        check_pseudo([Column(check_name(name, f"{subject}: column"), "")], subject)
+        column = Column(name, parse_one_type(type, subject, name))
         if name.lower() in {key_name.lower() for key_name in shape.key}:
             raise PlanError(f"{subject}: {name!r} is the key; choose another name.")
         argument_expressions = tuple(parse_expression(sql_text, shape.columns, subject) for sql_text in arguments)

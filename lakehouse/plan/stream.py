@@ -27,22 +27,23 @@ from lakehouse.plan.expression.schema import (
     check_name,
     check_partitions,
     check_pseudo,
-    check_topic,
     fields_of,
-    parse_schema,
     without_duplicates,
 )
 from lakehouse.plan.names.join_words import AsOf, How, HowJoined
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.one_type import parse_one_type
 from lakehouse.plan.operator import LatestBy, LatestSent, Suppress, Tombstones
 from lakehouse.plan.origin import Merge, Node, Source, TableJoin
+from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.refused.types import check_key_types
-from lakehouse.plan.rows import check_reads_of_rows
+from lakehouse.plan.rows import check_reads_of_rows, parse_on
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
-from lakehouse.plan.table import Grouped, Sink, Table, written_formats
+from lakehouse.plan.table import Grouped, Sink, Table, check_sink_topic, written_formats
+from lakehouse.plan.written.canonical import without_comments
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,7 +119,8 @@ class Stream(Declaration):
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
     def with_origin(self, origin: Node, shape: Shape) -> Stream:
-        """Return a stream that begins with an origin."""
+        """Return a stream that begins with an origin. Raises PlanError for a column with a pseudo column's name."""
+        check_pseudo(shape.columns, shape.what)
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
     def expect(self, name: str, condition: str, *, otherwise: Otherwise = "quarantine") -> Stream:
@@ -174,8 +176,15 @@ class Stream(Declaration):
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
-        for name in names:
+        other_names = {name.lower(): name for name in (*self.key, *self.shape.values) if name not in names}
+        for name, new_name in names.items():
             self._value(name, "rename")
+            check_name(new_name, f"{self.what}: rename: {name} to")
+            if (other_name := other_names.get(new_name.lower())) is not None:
+                raise PlanError(
+                    f"{self.what}: rename: {name!r} can't become {new_name!r}: there is a column {other_name!r}. "
+                    "Choose another name, or drop that column first."
+                )
         name_texts = {name: name_text(name) for name in self.shape.values}
         return self._select("rename", [f"{t} AS `{names[n]}`" if n in names else t for n, t in name_texts.items()])
 
@@ -183,7 +192,7 @@ class Stream(Declaration):
         """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
         for name, type_text in types.items():
             self._value(name, "cast")
-            parse_schema(f"`{name}` {type_text}", f"{self.what}: cast")
+            parse_one_type(type_text, f"{self.what}: cast", name)
         kept_columns = [name_text(name) for name in self.shape.values if name not in types]
         return self._select(
             "cast", kept_columns, {n: f"cast({name_text(n)} AS {type_text})" for n, type_text in types.items()}
@@ -194,7 +203,12 @@ class Stream(Declaration):
         dropped_names = {self._value(name, "drop") for name in names}
         return self._select("drop", [name_text(name) for name in self.shape.values if name not in dropped_names])
 
-    def _value(self, name: str, step: str) -> str:
+    def _value(self, name: object, step: str) -> str:
+        if not isinstance(name, str):
+            advice = " Several are given one by one, without brackets." if isinstance(name, list | tuple) else ""
+            raise PlanError(
+                f"{self.what}: {step}: found {value_in_message(name)}, expected the name of a column.{advice}"
+            )
         if name not in self.shape.values:
             suggestion = "" if name in self.key else suggest_near(name, self.shape.values)
             raise PlanError(
@@ -242,9 +256,9 @@ class Stream(Declaration):
             raise PlanError(f"{self.what}: branch: expected at least one predicate.")
         remaining_predicate, branch_streams = "true", []
         for predicate in predicates:
-            condition(predicate, self.columns, f"{self.what}: branch")
-            branch_streams.append(f"{remaining_predicate} AND coalesce(({predicate}), false)")
-            remaining_predicate = f"{remaining_predicate} AND NOT coalesce(({predicate}), false)"
+            predicate_text = without_comments(condition(predicate, self.columns, f"{self.what}: branch").text)
+            branch_streams.append(f"{remaining_predicate} AND coalesce(({predicate_text}), false)")
+            remaining_predicate = f"{remaining_predicate} AND NOT coalesce(({predicate_text}), false)"
         return tuple(
             self._then(Filter(Expression(checked)), self.shape) for checked in (*branch_streams, remaining_predicate)
         )
@@ -288,9 +302,8 @@ class Stream(Declaration):
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
-        if not isinstance(on, str | tuple | list | None):
-            raise PlanError(f'{self.what}: join: on={on!r}, expected an expression, such as on="city", or a list.')
-        key_texts = (on,) if isinstance(on, str) else on
+        key_texts = parse_on(on, f"{self.what}: join")
+        check_flag(broadcast, f"{self.what}: join: broadcast")
         spans = Spans(within, before, after, grace)
         if isinstance(other, Stream):
             if as_of != "arrival" or broadcast or indicator:
@@ -333,6 +346,7 @@ class Stream(Declaration):
         nothing.
         """
         subject = f"table {check_name(name, 'table')!r}"
+        check_flag(suppress, f"{subject}: suppress")
         stream, fold = self, LatestBy.declared(self.columns, order_by, retention, tombstones, subject)
         if order_by is None and (marked := self._latest_sent()) is not None:
             stream, fold = marked
@@ -410,7 +424,7 @@ class Stream(Declaration):
                     f"{self.what}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )
         number = check_partitions(partitions, topic)
-        return Sink(check_topic(topic), self, "event", number, partition_expression, *formats)
+        return Sink(check_sink_topic(topic), self, "event", number, partition_expression, *formats)
 
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""

@@ -77,7 +77,7 @@ class StreamJoin(Node):
     ) -> tuple[StreamJoin, Shape]:
         """Return the join, and the shape of its records. For the other arguments see `Stream.join`."""
         subject = f"{left.what}: join with {right.what}"
-        if join_type not in KEPT:
+        if not isinstance(join_type, str) or join_type not in KEPT:
             raise PlanError(f"{subject}: how={join_type!r}; expected 'inner', 'left', 'right' or 'outer'.")
         within = spans.resolve_window(subject)
         types_by_side = [{column.name: column.type for column in stream.columns} for stream in (left, right)]

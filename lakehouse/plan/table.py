@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -22,6 +22,7 @@ from lakehouse.plan.expression.schema import (
     check_pseudo,
     check_topic,
 )
+from lakehouse.plan.names.beside_topic import TOPIC_NAME_MAX, covers_topic
 from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
@@ -39,6 +40,7 @@ from lakehouse.plan.operator import (
     refuse_history,
 )
 from lakehouse.plan.origin import ChangesOf
+from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.registered.writable import check_writable
@@ -158,6 +160,7 @@ class Aggregated(Declaration):
         Raises PlanError for impossible options.
         """
         subject, declared_window = f"table {check_name(name, 'table')!r}", self.grouped.declared
+        check_flag(suppress, f"{subject}: suppress")
         if emit not in ("changes", "final"):
             raise PlanError(f'{subject}: emit={emit!r}; expected "changes" or "final".')
         if declared_window is None:
@@ -293,8 +296,8 @@ class Table(Rows):
         Raises PlanError for a table whose rows have windows, conditions or values from other tables' rows, and for
         tracked columns that it does not have.
         """
-        name = f"{self.name}_history" if name is None else check_name(name, "history")
         subject = f"table {self.name!r}: history"
+        name = check_name(f"{self.name}_history" if name is None else name, f"{subject}: name")
         fold = RowHistory.declared(self.fold, None if track is None else self._tracked(track, subject), subject)
         if self.stream.undoes:
             raise PlanError(
@@ -309,7 +312,8 @@ class Table(Rows):
 
     def _tracked(self, names: Sequence[str], subject: str) -> tuple[str, ...]:
         """Return the names of columns that a history tracks, in the table's order. Raises PlanError."""
-        if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
+        is_list = isinstance(names, Collection) and not isinstance(names, str)
+        if not is_list or not names or not all(isinstance(name, str) for name in names):
             found = value_in_message(names)
             raise PlanError(f'{subject}: track={found}; expected names of columns, such as track=["status"].')
         if unknown_names := [name for name in names if name not in self.values]:
@@ -368,6 +372,7 @@ class Table(Rows):
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
+        check_flag(net, f"table {self.name!r}: changes: net")
         if not net:
             reason = "its changelog is net, for a record may change many of its rows: changes(net=True)"
             refuse_history(self.fold, self.name, reason)
@@ -405,7 +410,18 @@ class Changes(Declaration):
         """
         formats = written_formats(format, key_format, self.table, f"table {self.table.name!r}: to_topic")
         number = check_partitions(partitions, topic)
-        return Sink(check_topic(topic), self.table, "net" if self.net else "event", number, None, *formats)
+        return Sink(check_sink_topic(topic), self.table, "net" if self.net else "event", number, None, *formats)
+
+
+def check_sink_topic(topic: str) -> str:
+    """Return the name if a sink's topic can have it: the topic beside it, of its covers, needs a name as well."""
+    if len(covers_topic(check_topic(topic))) > TOPIC_NAME_MAX:
+        raise PlanError(
+            f"topic {topic[:40]!r}... has {len(topic)} characters; expected at most "
+            f"{TOPIC_NAME_MAX - len(covers_topic(''))}, since the topic beside it has {covers_topic('')!r} at its end. "
+            "Give the sink a shorter name."
+        )
+    return topic
 
 
 def written_formats(format: str, key_format: str | None, subject: Stream | Table, place: str) -> tuple[str, str]:

@@ -96,3 +96,13 @@ def test_what_can_not_be_told_is_refused() -> None:
         lh.app(NUMBERS.to_function("tell", print), LAST.to_stream().to_function("tell", print))
     with pytest.raises(PlanError, match=r"to_function.*table\.alert"):
         LAST.to_function("tell", print)  # type: ignore[attr-defined]
+
+
+def test_two_alerts_of_one_name_are_refused() -> None:
+    """Their records would have the same identities; the same alert may be published twice."""
+    high, low = LAST.alert("edge", "n > 3"), LAST.alert("edge", "n < 1")
+    with pytest.raises(PlanError, match=r"alert 'edge' is declared twice, differently, so two records .* another name"):
+        lh.app(high.to_topic("high"), low.to_topic("low"))
+    with pytest.raises(PlanError, match="alert 'edge' is declared twice"):
+        lh.app(high.to_topic("high"), NUMBERS.latest("other").alert("edge", "n > 3").latest("others"))
+    lh.app(high.to_topic("high"), LAST.alert("edge", "n > 3").latest("seen"))

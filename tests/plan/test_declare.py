@@ -190,3 +190,19 @@ def test_a_plan_as_text() -> None:
             "TOPIC out <- table totals, event changelog",
         ]
     )
+
+
+def test_topics_beside_a_sink_are_its_own() -> None:
+    """Each sink has a topic that says how far its records go: nobody else writes it, and it needs a name."""
+    plain = orders.select("n").to_topic("plain")
+    with pytest.raises(PlanError, match="'plain-covers' is written by two sinks: it also says how far the records of"):
+        lh.app(orders.select("n").to_topic("plain-covers"), plain)
+    covers = lh.stream("plain-covers", key="id string", schema="n int", name="covers")
+    with pytest.raises(PlanError, match="topic 'plain-covers' is read and written by this application"):
+        lh.app(plain, covers.latest("covers"))
+    orders.to_topic("t" * 242)
+    for declare in (orders.to_topic, orders.latest("last").changes().to_topic):
+        with pytest.raises(
+            PlanError, match=r"has 243 characters; expected at most 242, .* Give the sink a shorter name"
+        ):
+            declare("t" * 243)

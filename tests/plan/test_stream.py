@@ -93,7 +93,7 @@ def test_explodes_and_merges_follow_each_other_to_any_depth() -> None:
         (lambda: orders.branch(), "branch: expected at least one predicate"),
         (lambda: orders.branch("nowhere = 1"), "'nowhere', which does not exist"),
         (lambda: orders.rename(id="name"), "rename: 'id' is not a value column, it is in the key. There are: n, word"),
-        (lambda: orders.rename(n="word"), "are the same name, since case is ignored"),
+        (lambda: orders.rename(n="word"), "rename: 'n' can't become 'word': there is a column 'word'"),
         (lambda: orders.cast(nowhere="int"), "cast: 'nowhere' is not a value column"),
         (lambda: orders.cast(n="varchar(3)"), "unknown type"),
         (lambda: orders.drop("id"), "drop: 'id' is not a value column"),

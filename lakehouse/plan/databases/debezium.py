@@ -23,8 +23,10 @@ from lakehouse.plan.names.debezium_options import (
 from lakehouse.plan.names.format_traits import DEBEZIUM, DEBEZIUM_AVRO, JSON, KEY_FORMATS
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -97,8 +99,7 @@ def debezium(
     if not isinstance(times, Mapping | None):
         raise PlanError(f'{subject}: times={times!r}: expected a unit for each column, such as {{"made": "micros"}}.')
     for option_name, flag in (("flattened", flattened), ("documents", documents)):
-        if not isinstance(flag, bool):
-            raise PlanError(f"{subject}: {option_name}={flag!r}: expected True or False.")
+        check_flag(flag, f"{subject}: {option_name}")
     units = _units(times or {}, (*key_columns, *row_columns), f"{subject}: times")
     if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
@@ -162,7 +163,9 @@ def _options_of_key(columns: tuple[Column, ...], options: DebeziumOptions) -> De
 
 
 def _meta_columns(text: str, subject: str, *, flattened: bool) -> tuple[Column, ...]:
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
+        raise PlanError(f'{subject}={value_in_message(text)}: expected one text, such as "op string, ts_ms bigint".')
+    if not text.strip():
         return ()
     if flattened:
         raise PlanError(f"{subject}={text!r}: flattened rows have no envelope. Their fields __op, ... are in schema.")

@@ -11,6 +11,7 @@ from lakehouse.plan.build import declared_source, stream_name
 from lakehouse.plan.expression.schema import check_name, parse_schema
 from lakehouse.plan.names.format_traits import JSON
 from lakehouse.plan.origin import SNAPSHOT_TIME, Snapshots, Source
+from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
 
@@ -62,8 +63,7 @@ def snapshots(
         raise PlanError(f"{subject}: kind={kind!r}: expected {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}.")
     if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MAX:
         raise PlanError(f"{subject}: partitions={partitions!r}: expected a number from 1 to {PARTITIONS_MAX:,}.")
-    if not isinstance(allow_empty, bool):
-        raise PlanError(f"{subject}: allow_empty={allow_empty!r}: expected True or False.")
+    check_flag(allow_empty, f"{subject}: allow_empty")
     _check_time(path, at, kind, subject)
     stream = declared_source(
         topic, key=key, value_columns=parse_schema(schema, f"{subject}: schema"), value_format=JSON, key_format=None,

@@ -133,7 +133,8 @@ def state_topic(topic: str) -> str:
 
 def check_partitions(partitions: int | None, topic: str) -> int | None:
     """Return the number of partitions if it is possible for a topic; raise PlanError otherwise."""
-    if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):
+    is_number = isinstance(partitions, int) and not isinstance(partitions, bool)
+    if partitions is not None and not (is_number and 1 <= partitions <= 10_000):
         raise PlanError(f"topic {topic!r}: partitions={partitions!r}, expected 1 to 10000.")
     return partitions
 

@@ -62,6 +62,14 @@ def canonical_sql(sql_text: str) -> str:
     return _join_lexemes(canonical_lexemes)
 
 
+def without_comments(sql_text: str) -> str:
+    """Return SQL text that may be pasted into another: as written, or in its canonical form if it may have comments.
+
+    A comment at its end would take in what follows.
+    """
+    return canonical_sql(sql_text) if "--" in sql_text or "/*" in sql_text else sql_text
+
+
 def _split_lexemes(sql_text: str) -> list[tuple[str, str]]:
     lexemes, next_index = [], 0
     while next_index < len(sql_text):
