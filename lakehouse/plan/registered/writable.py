@@ -50,8 +50,8 @@ def _check_json_names(traits: FormatTraits, names: list[str], subject: str) -> N
         if (other_name := names_by_json_name.setdefault(json_name, name)) != name:
             raise PlanError(
                 f"{subject}: {other_name!r} and {name!r} have the same name in {traits.language}'s JSON, "
-                f"{json_name!r}, so that nobody can read the schema. Give one of them another name, or write the topic in "
-                "another format: JSON."
+                f"{json_name!r}, so that nobody can read the schema. Give one of them another name, or write the topic "
+                "in another format: JSON."
             )
 
 
