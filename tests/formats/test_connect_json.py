@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -100,6 +101,57 @@ def test_a_value_alone() -> None:
     assert value({"schema": {"type": "string"}, "payload": "x"}) == (
         'expected an object of Name, amount, at, day, clock, raw, tags, sizes, home, __deleted, found "x"'
     )
+
+
+def test_a_map_alone_is_the_value_if_its_schema_says_so() -> None:
+    (column,) = parse_schema("m map<string, int>", "test")
+    schema = {"type": "map", "keys": {"type": "string"}, "values": {"type": "int32"}}
+    for _ in range(2):
+        assert value({"schema": schema, "payload": {"k": 1, "m": None}}, (column,)) == {"m": {"k": 1, "m": None}}
+    assert value({"schema": schema, "payload": {"m": {"k": 1}}}, (column,)).startswith("field m: expected int")
+    around = {"type": "struct", "fields": [{"field": "m"} | schema]}
+    for item in ({"schema": around, "payload": {"m": {"k": 1}}}, {"m": {"k": 1}}):
+        assert value(item, (column,)) == {"m": {"k": 1}}
+    assert value({"k": 1}, (column,)) == {"m": None}  # nothing says that it is a map
+    decimals = {"type": "map", "values": {"type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}}}
+    columns = parse_schema("m map<string, decimal(10, 2)>", "test")
+    assert value({"schema": decimals, "payload": {"k": "AeI6"}}, columns) == {"m": {"k": Decimal("1234.50")}}
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"a": 1}, {"k": (1, None)}),
+        ({"A": 1, "b": 2}, {"k": (1, 2)}),
+        ({"K": {"a": 1, "b": 2}}, {"k": (1, 2)}),
+        ({"other": 1}, None),
+    ],
+)
+def test_a_key_that_is_a_struct_stands_alone_as_in_json(payload: Any, expected: Any) -> None:
+    columns = "k struct<a: int, b: int>"
+    alone = {"type": "struct", "fields": [{"field": "a", "type": "int32"}, {"field": "b", "type": "int32"}]}
+    items = [payload, {"schema": None, "payload": payload}, {"schema": alone, "payload": payload}]
+    for item in items:
+        found = key(item, columns)
+        assert (found and {name: tuple(part.values()) for name, part in found.items()}) == expected
+
+
+def test_a_schema_is_looked_through_once_for_all_items() -> None:
+    """A record of 1 MB with a schema of many fields and many items took a minute."""
+    many = 20_000
+    struct: Any = {"type": "struct", "fields": [{"field": f"f{place}", "type": "int32"} for place in range(many)]}
+    inner = {"type": "struct", "fields": [{"field": "inner"} | struct]}
+    for kind, items_schema, item in (
+        ("array<struct<f7: int>>", {"type": "array", "items": struct}, [{"F7": 1}] * many),
+        ("map<string, struct<f7: int>>", {"type": "map", "values": struct}, {str(n): {} for n in range(many)}),
+        ("array<struct<inner: struct<f7: int>>>", {"type": "array", "items": inner}, [{"inner": {}}] * many),
+    ):
+        schema = {"type": "struct", "fields": [{"field": "a"} | items_schema]}
+        data = json.dumps({"schema": schema, "payload": {"a": item}}).encode()
+        started = time.process_time()
+        row = value(data, parse_schema(f"a {kind}", "test"))
+        assert len(row["a"]) == many
+        assert time.process_time() - started < 10
 
 
 def test_keys() -> None:

@@ -32,7 +32,7 @@ from typing import Any
 from lakehouse.formats.codec.codec import Row
 from lakehouse.formats.codec.json_codec import ConnectJsonCodec, names_of_members
 from lakehouse.formats.values.connect_record import RecordSchema, read_record
-from lakehouse.formats.values.connect_value import DeclaredValues, Fields, read_fields, read_row, unwrap
+from lakehouse.formats.values.connect_value import DeclaredValues, FieldSchemas, read_fields, read_row, unwrap
 from lakehouse.formats.values.extended_json import plain_json
 from lakehouse.formats.values.json_text import (
     JsonNumber,
@@ -155,7 +155,7 @@ class _Event:
             raise unfit_operation({"op": parts["__op"]})
         return self._sent_row(members, schema.of_row, columns)
 
-    def _sent_row(self, members: Members, field_schemas: Fields | None, columns: tuple[Column, ...]) -> Row:
+    def _sent_row(self, members: Members, field_schemas: FieldSchemas | None, columns: tuple[Column, ...]) -> Row:
         if not self.options.marks_unsent:
             return read_fields(members, columns, field_schemas, self.declared, self._require_sent)
         unsent: list[str] = []

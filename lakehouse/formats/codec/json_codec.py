@@ -118,11 +118,10 @@ class ConnectJsonCodec(JsonCodec):
     """
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        schema, payload = read_record(decode_utf8(data), _parse)
-        return None if payload is None else read_row(payload, columns, schema.parsed, _NOTHING_DECLARED)
+        return _read_connect_row(data, columns, is_key=False)
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return self.decode(data, columns)
+        return _read_connect_row(data, columns, is_key=True)
 
     def field_names(self, data: bytes) -> tuple[str, ...]:
         with suppress(Unfit):
@@ -142,6 +141,11 @@ class ConnectJsonCodec(JsonCodec):
         with suppress(Unfit):
             return unwrap(_parse(decode_utf8(data)))[0] is not None
         return False
+
+
+def _read_connect_row(data: bytes, columns: tuple[Column, ...], *, is_key: bool) -> Row | None:
+    schema, payload = read_record(decode_utf8(data), _parse)
+    return None if payload is None else read_row(payload, columns, schema.parsed, _NOTHING_DECLARED, is_key=is_key)
 
 
 def names_of_members(value: Any) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from lakehouse.formats.values.connect_value import Fields, fields_of_schema, unwrap
+from lakehouse.formats.values.connect_value import FieldSchemas, fields_of_schema, unwrap
 from lakehouse.formats.values.json_text import end_of_first_value, parse_object
 from lakehouse.formats.values.unfit import Unfit
 
@@ -24,12 +24,12 @@ class RecordSchema:
         self.parsed = parsed_schema
 
     @cached_property
-    def of_row(self) -> Fields | None:
+    def of_row(self) -> FieldSchemas | None:
         """Those of a row alone."""
         return fields_of_schema(self.parsed)
 
     @cached_property
-    def of_after(self) -> Fields | None:
+    def of_after(self) -> FieldSchemas | None:
         """Those of the row after a change."""
         return fields_of_schema(self.of_row.get("after")) if self.of_row is not None else None
 

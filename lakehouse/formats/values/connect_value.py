@@ -54,7 +54,7 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates, unfit_value
-from lakehouse.plan.expression.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, field_types, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
 from lakehouse.semantics.number_text import exact_decimal
 
@@ -72,7 +72,9 @@ _SCALE = re.compile("[+-]?[0-9]{1,100}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DATE = date(1970, 1, 1)
 
-Reader = Callable[[Any, Any], Any]
+ReadValue = Callable[[Any], Any]
+# Gives, of a value's schema or None, the function that reads such values: what a schema says is looked up once.
+Reader = Callable[[Any], ReadValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,23 @@ class Fields:
         return self._by_name[names[0]]
 
 
+class FieldSchemas(Fields):
+    """The schemas of a struct's fields, and the functions that read the fields' values by them."""
+
+    __slots__ = ("_functions",)
+
+    def __init__(self, members: Members) -> None:
+        super().__init__(members)
+        self._functions: dict[tuple[str, str, str, str], ReadValue] = {}
+
+    def value_reader(self, name: str, type_text: str, decimals: str, unit: str) -> ReadValue:
+        """Return the function that reads a field's values as a type. Raises Unfit as `get`."""
+        function_key = (name, type_text, decimals, unit)
+        if function_key not in self._functions:
+            self._functions[function_key] = connect_reader(type_text, decimals, unit)(self.get(name))
+        return self._functions[function_key]
+
+
 def unwrap(parsed_value: Any) -> tuple[Any, Any]:
     """Return the schema and the value of {"schema": ..., "payload": ...}; else None and the value itself."""
     if isinstance(parsed_value, Members) and len(parsed_value) == 2:
@@ -117,19 +136,19 @@ def unwrap(parsed_value: Any) -> tuple[Any, Any]:
     return None, parsed_value
 
 
-def fields_of_schema(schema: Any) -> Fields | None:
+def fields_of_schema(schema: Any) -> FieldSchemas | None:
     """Return the schemas of a struct's fields by their names; None if it has none."""
     fields = dict(schema).get("fields") if isinstance(schema, Members) else None
     if not isinstance(fields, list):
         return None
     names = ((dict(item).get("field"), item) for item in fields if isinstance(item, Members))
-    return Fields(Members((name, item) for name, item in names if isinstance(name, str)))
+    return FieldSchemas(Members((name, item) for name, item in names if isinstance(name, str)))
 
 
 def read_fields(
     members: Members,
     columns: tuple[Column, ...],
-    field_schemas: Fields | None,
+    field_schemas: FieldSchemas | None,
     declared: DeclaredValues,
     was_sent: Callable[[str, Any], bool] | None = None,
 ) -> dict[str, Any]:
@@ -146,8 +165,12 @@ def read_fields(
         if value is not None:
             try:
                 if was_sent is None or was_sent(name, value):
-                    reader = connect_reader(column.type, declared.decimals, declared.units.get(name, ""))
-                    value = reader(value, field_schemas.get(name) if field_schemas is not None else None)
+                    meaning = (column.type, declared.decimals, declared.units.get(name, ""))
+                    if field_schemas is None:
+                        read = connect_reader(*meaning)(None)
+                    else:
+                        read = field_schemas.value_reader(name, *meaning)
+                    value = read(value)
                 else:
                     value = None
             except Unfit as error:
@@ -156,57 +179,83 @@ def read_fields(
     return row
 
 
-def read_row(payload: Any, columns: tuple[Column, ...], schema: Any, declared: DeclaredValues) -> dict[str, Any]:
+def read_row(
+    payload: Any, columns: tuple[Column, ...], schema: Any, declared: DeclaredValues, *, is_key: bool = False
+) -> dict[str, Any]:
     """Return the row in a struct, or of the only column in a value alone. schema: beside it, or None. Raises Unfit."""
-    if isinstance(payload, Members):
+    if isinstance(payload, Members) and not (len(columns) == 1 and _is_alone(payload, columns[0], schema, is_key)):
         return read_fields(payload, columns, fields_of_schema(schema), declared)
     if len(columns) > 1:
         names = ", ".join(column.name for column in columns)
         raise Unfit(f"expected an object of {names}, found {clip_text(write_parsed(payload))}")
     (column,) = columns
-    field_schemas = Fields(Members([(column.name, schema)])) if schema is not None else None
+    field_schemas = FieldSchemas(Members([(column.name, schema)])) if schema is not None else None
     return read_fields(Members([(column.name, payload)]), columns, field_schemas, declared)
+
+
+def _is_alone(members: Members, column: Column, schema: Any, is_key: bool) -> bool:
+    """Say whether an object is the value of the only column, and does not stand around it.
+
+    A map is, if the schema says that it is one. A key that is a struct is by the rule of `json_key`.
+    """
+    base_name = base_type(column.type)
+    if base_name == "struct" and is_key:
+        own_names = {name.lower() for name, _ in members}
+        return column.name.lower() not in own_names and any(
+            name.lower() in own_names for name in field_types(column.type)
+        )
+    return base_name == "map" and is_written_as(schema, "map")
 
 
 @lru_cache(maxsize=1024)
 def connect_reader(type_text: str, decimals: str, unit: str) -> Reader:
-    """Return the function of a parsed value, not null, and its schema or None, that reads a type; it raises Unfit."""
+    """Return the reader of a type, for parsed values that are not null; what it gives raises Unfit."""
     base_name = base_type(type_text)
     match base_name:
         case "decimal":
             precision, scale = precision_and_scale(type_text)
-            return lambda value, schema: _read_decimal(value, schema, precision, scale, decimals)
+            return lambda schema: lambda value: _read_decimal(value, schema, precision, scale, decimals)
         case "timestamp":
-            return lambda value, schema: _read_connect_timestamp(value, schema, unit)
+            return lambda schema: lambda value: _read_connect_timestamp(value, schema, unit)
         case "date":
-            return lambda value, schema: _read_date(value, schema, unit)
+            return lambda schema: lambda value: _read_date(value, schema, unit)
         case "binary":
-            return _read_binary
+            return lambda schema: lambda value: _read_binary(value, schema)
         case "struct" | "array" | "map":
             return _nested_connect_reader(parse_type(type_text), decimals, unit)
     json_reads = json_reader(type_text)
     if base_name in _NUMBERS:
-        return lambda value, schema: json_reads(_plain_number(value, schema))
+        return lambda schema: lambda value: json_reads(_plain_number(value, schema))
     if base_name == "string":
-        return lambda value, schema: json_reads(_require_no_bytes(value, schema))
-    return lambda value, schema: json_reads(value)
+        return lambda schema: lambda value: json_reads(_require_no_bytes(value, schema))
+    return lambda schema: json_reads
 
 
 def _nested_connect_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
-    if base_type(type_tree.sql("spark")) == "struct":
+    base_name = base_type(type_tree.sql("spark"))
+    if base_name == "struct":
         columns = tuple(Column(node.name, node.args["kind"].sql("spark")) for node in type_tree.expressions)
         declared = DeclaredValues(decimals, dict.fromkeys((column.name for column in columns), unit))
-        return lambda value, schema: read_fields(
-            require_members(value, "an object"), columns, fields_of_schema(schema), declared
-        )
-    readers = [connect_reader(node.sql("spark"), decimals, unit) for node in type_tree.expressions]
-    if base_type(type_tree.sql("spark")) == "array":
-        return lambda value, schema: [
-            None if item is None else readers[0](item, _part(schema, "items"))
-            for item in require_list(value, "an array")
-        ]
-    return lambda value, schema: {
-        replace_surrogates(name): None if item is None else readers[1](item, _part(schema, "values"))
+        return lambda schema: _struct_reader(columns, fields_of_schema(schema), declared)
+    item_reader = connect_reader(type_tree.expressions[-1].sql("spark"), decimals, unit)
+    if base_name == "array":
+        return lambda schema: _array_reader(item_reader(_part(schema, "items")))
+    return lambda schema: _map_reader(item_reader(_part(schema, "values")))
+
+
+def _struct_reader(
+    columns: tuple[Column, ...], field_schemas: FieldSchemas | None, declared: DeclaredValues
+) -> ReadValue:
+    return lambda value: read_fields(require_members(value, "an object"), columns, field_schemas, declared)
+
+
+def _array_reader(read_item: ReadValue) -> ReadValue:
+    return lambda value: [None if item is None else read_item(item) for item in require_list(value, "an array")]
+
+
+def _map_reader(read_item: ReadValue) -> ReadValue:
+    return lambda value: {
+        replace_surrogates(name): None if item is None else read_item(item)
         for name, item in require_members(value, "an object")
     }
 
