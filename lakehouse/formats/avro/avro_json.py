@@ -22,8 +22,8 @@ import binascii
 import math
 import re
 from collections.abc import Callable
-from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.avro.avro_writer import unfit_leaf, value_writer
@@ -31,10 +31,12 @@ from lakehouse.formats.values.json_text import JsonNumber, parse_value
 from lakehouse.formats.values.text_value import NOT_FINITE, round_to_float32
 from lakehouse.formats.values.unfit import Unfit, check_number_length
 from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.semantics.number_text import NUMBER, exact_decimal
 from lakehouse.semantics.time import iso_text
 
 _WHOLE = re.compile(r"-?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(_DATE.pattern + r"(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?")
 _BELOW_MICROSECONDS = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
 
 
@@ -73,13 +75,10 @@ def _text_from_json(value: Any, avro_type: AvroType) -> str:
 
 
 def _decimal(value: Any, avro_type: AvroType) -> Decimal:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not NUMBER.fullmatch(value):
         raise unfit_leaf(avro_type, value)
-    try:
-        check_number_length(value)
-        return Decimal(value)
-    except InvalidOperation as error:
-        raise unfit_leaf(avro_type, value) from error
+    check_number_length(value)
+    return exact_decimal(value)
 
 
 def _double(value: Any, avro_type: AvroType) -> float:
@@ -112,9 +111,13 @@ def _date_from_json(text: str, avro_type: AvroType) -> date:
 
 
 def _timestamp_from_json(text: str, avro_type: AvroType) -> datetime:
+    own_form = iso_text.normal_form(text)
     try:
-        moment = datetime.fromisoformat(iso_text.normal_form(text))
-    except ValueError:
+        if not _MOMENT.fullmatch(own_form):
+            raise ValueError(own_form)
+        moment = datetime.fromisoformat(own_form)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise Unfit(f'{unfit_leaf(avro_type, text)}; a moment is written as "2026-01-31T12:00:00Z"') from None
     if _BELOW_MICROSECONDS.search(text):
         raise Unfit(f"{unfit_leaf(avro_type, text)}; it is finer than microseconds")
