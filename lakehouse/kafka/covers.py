@@ -42,11 +42,12 @@ class Cover:
 
     topic: the id of the changelog's topic. of: the name of the table, or of the stream. table: the table's id; None for
     a stream. declared: the fingerprint of the table's declaration. tick: the last tick that is published completely.
-    sent: how many records of later ticks are already published. at: the position of the last of these. next: the
-    source's offsets after the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: the
-    earlier origins in this topic with their last ticks, the oldest first. state: the id of the topic with everything
-    that the table keeps, which may be the changelog's own; "" if there is none; None for a stream. needed: for a table
-    behind joins of streams, the source's offsets from which records can still meet later ones, 0 where it says none.
+    sent: how many records of later ticks, up to `to`, are already published. at: the position of the last of these.
+    next: the source's offsets after the tick, {topic id: {partition: offset}}. clock: the table's, if it has one.
+    before: the earlier origins in this topic with their last ticks, the oldest first. state: the id of the topic with
+    everything that the table keeps, which may be the changelog's own; "" if there is none; None for a stream. needed:
+    for a table behind joins of streams, the source's offsets from which records can still meet later ones, 0 where it
+    says none.
     """
 
     topic: str
@@ -62,6 +63,7 @@ class Cover:
     at: str | None = None
     state: str | None = None
     needed: NextOffsets | None = None
+    to: int = 0
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
@@ -132,6 +134,7 @@ def parse_cover(data: bytes | None, record_place: str) -> Cover:
         at=_cover_text(cover_json, "at", record_place, may_lack=True) or None,
         state=None if cover_json.get("state") is None else _cover_text(cover_json, "state", record_place),
         needed=None if cover_json.get("needed") is None else _cover_next_offsets(cover_json["needed"], record_place),
+        to=_cover_number(cover_json.get("to", 0), "to", record_place),
     )
 
 

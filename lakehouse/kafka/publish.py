@@ -33,8 +33,8 @@ from lakehouse.plan.expression.schema import state_topic
 class Publisher:
     """The only publisher of a topic, and of the table's state topic if there is one. A new one fences an older one.
 
-    keep_progress: called with a copy of the progress, the topic's id and the tick, after each transaction. Raises
-    KafkaUnavailable if Kafka does not take part.
+    keep_progress: called with a copy of the progress, the topic's id, the tick and the number of records sent, after
+    each transaction. Raises KafkaUnavailable if Kafka does not take part.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Publisher:
         except BaseException:
             abort_transaction(self._producer, self.topic)
             raise
-        self.remember(cover.tick)
+        self.remember(cover.tick, cover.sent)
         return published_count
 
     def _send(self, topic: str, record: ProducerRecord, on_delivery: Any) -> None:
@@ -100,6 +100,6 @@ class Publisher:
             placement["partition"] = choose_partition(record.place, self._partitions[topic])
         produce_one(self._producer, topic, record, placement, on_delivery)
 
-    def remember(self, tick: int) -> None:
-        """Keep a copy of the progress."""
-        self._keep_progress({"topic_id": self.topic_id, "tick": tick})
+    def remember(self, tick: int, sent_count: int) -> None:
+        """Keep a copy of the progress. sent_count: how many records of the ticks after it are in the topic, too."""
+        self._keep_progress({"topic_id": self.topic_id, "tick": tick, "sent": sent_count})

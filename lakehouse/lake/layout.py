@@ -153,8 +153,12 @@ class Layout:
     def published(self, topic: str) -> str:
         return f"{self.published_notes}/{topic}.json"
 
+    @property
+    def function_notes(self) -> str:
+        return f"{self.root}/control/told"
+
     def function_progress(self, function: str) -> str:
-        return f"{self.root}/control/told/{function}.json"
+        return f"{self.function_notes}/{function}.json"
 
     def rehydrated(self, topic: str) -> str:
         return f"{self.root}/control/rehydrated/{topic}.json"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError, JobFailed, StorageError
+from lakehouse.errors import ConfigError, JobFailed, PlanError, StorageError
+from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.alert import StreamRecord
 from lakehouse.run.job import function_sinks
@@ -120,6 +121,17 @@ def test_another_declaration_among_ticks_that_are_told_in_part_is_refused(world:
             world.tell(3)
     world.rows = was
     assert world.tell(3) == 4
+
+
+def test_new_logic_and_erasures_wait_for_ticks_that_are_told_in_part(world: World) -> None:
+    refuse_partial(world.lake.layout, "new logic")
+    world.fails["tell/2/numbers/0/2/"] = ValueError("no line")
+    with pytest.raises(JobFailed):
+        world.tell(3)
+    with pytest.raises(PlanError, match="new logic: function 'tell' has 2 records of ticks that are not through"):
+        refuse_partial(world.lake.layout, "new logic")
+    world.tell(3)
+    refuse_partial(world.lake.layout, "new logic")
 
 
 def test_a_bronze_made_again_is_told_from_its_beginning(world: World) -> None:

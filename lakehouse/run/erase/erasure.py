@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.lake import reader, store
+from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease, ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
@@ -229,6 +230,7 @@ class Eraser:
                     "took away comes back. Expected --rebuild-reverted, if that may be; or fix or erase the records "
                     "that the revert was about first. `lakehouse look interventions` lists the reverts."
                 )
+            refuse_partial(self._layout, "erase")
             erasure_log.write_erasure(self._layout, erasure)
             erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)
         finally:

@@ -124,7 +124,7 @@ class _OpenSink:
             cluster, self._options, sink.topic, keep_progress, with_state=resume_point.has_state_topic(topic_id)
         )
         self._resume_point = self._find_resume_point(self._publisher.topic_id)
-        self._publisher.remember(self._resume_point.tick)
+        self._publisher.remember(self._resume_point.tick, self._resume_point.sent_count)
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
     def stands_before(self, tick: int) -> bool:
@@ -145,7 +145,15 @@ class _OpenSink:
         return covers.offsets_of_existing(self._cluster, _source_topics(self.sink), self._resume_point.covered)
 
     def publish(self, tick: int) -> int:
-        """Publish up to a tick, one transaction after the other; return the number of records."""
+        """Publish up to a tick, one transaction after the other; return the number of records.
+
+        Ticks of which a part is in the topic are finished first: what was decided later is not in their records.
+        """
+        under_way = [self._resume_point.sent_to] if self._resume_point.sent_count else []
+        last_ticks = [last_tick for last_tick in under_way if NO_TICK < last_tick < tick]
+        return sum(self._publish_ticks(last_tick) for last_tick in [*last_ticks, tick])
+
+    def _publish_ticks(self, tick: int) -> int:
         point_before, record_count = self._resume_point, 0
         own_publication = self._own_publication or self._describe_own()
         self._own_publication = own_publication  # nobody else can create the table while this job holds its lease
@@ -162,7 +170,7 @@ class _OpenSink:
             ) as transactions,
         ):
             for transaction in transactions:
-                part_cover = self._cover(transaction, own_publication)
+                part_cover = self._cover(transaction, own_publication, tick)
                 record_count += self._publisher.publish(transaction.records, part_cover)
                 self._resume_point = replace(
                     point_before,
@@ -170,12 +178,13 @@ class _OpenSink:
                     sent_count=transaction.sent_count,
                     sent_position=transaction.sent_position,
                     covered=part_cover.next,
+                    sent_to=part_cover.to,
                 )
                 self._clock = None if part_cover.clock is None else (part_cover.tick, part_cover.clock)
         return record_count
 
-    def _cover(self, transaction: Transaction, own_publication: OwnPublication) -> Cover:
-        """Return the topic's cover after a transaction."""
+    def _cover(self, transaction: Transaction, own_publication: OwnPublication, last_tick: int) -> Cover:
+        """Return the topic's cover after a transaction of the ticks up to the last one."""
         node, point_before = self.sink.of, self._resume_point
         covered_offsets = published.next_offsets(self._lake, node, transaction.tick)
         clock = published.clock_of(self._lake, node, transaction.tick, self._clock)
@@ -193,6 +202,7 @@ class _OpenSink:
             transaction.sent_position,
             point_before.state,
             published.needed_offsets(self._lake, node, transaction.tick),
+            last_tick if transaction.sent_count else NO_TICK,
         )
 
     def _find_resume_point(self, topic_id: str) -> ResumePoint:

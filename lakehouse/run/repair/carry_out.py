@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.layout import Layout
@@ -52,6 +53,8 @@ def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why =
             # An erasure must not miss bytes that are kept while it deletes.
             leases.enter_context(erasure_lease(lake.layout).acquire_within(STANDSTILL_SECONDS))
         _refuse_during_erasure(lake.layout, plan)
+        if any(isinstance(stage, Intervene) and _brings_other_logic(stage) for stage in plan.stages):
+            refuse_partial(lake.layout, "new logic")
         _check_basis(lake, app, plan)
         tick = _run_stages(lake, app, plan, why)
     return plan.expected if tick is None else plan.expected.at_tick(tick)
@@ -92,6 +95,10 @@ def stored_declaration(open_table: OpenTable) -> str | None:
         if open_table.table_exists()
         else None
     )
+
+
+def _brings_other_logic(stage: Intervene) -> bool:
+    return any(details.get("changed") for details in stage.table_details.values())
 
 
 def _refuse_during_erasure(layout: Layout, plan: RepairPlan[AnyOutcome]) -> None:

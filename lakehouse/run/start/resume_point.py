@@ -69,9 +69,9 @@ class OwnPublication:
 class ResumePoint:
     """The tick after which publishing goes on.
 
-    sent_count: how many records of the ticks after it are in the topic already; sent_position: of the last of them.
-    before: earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its
-    records. state: see `Cover`.
+    sent_count: how many records of the ticks after it, up to `sent_to`, are in the topic already; sent_position: of the
+    last of them. before: earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic
+    has its records. state: see `Cover`.
     """
 
     tick: int = NO_TICK
@@ -80,6 +80,7 @@ class ResumePoint:
     covered: NextOffsets = field(default_factory=dict)
     sent_position: str | None = None
     state: str | None = None
+    sent_to: int = NO_TICK
 
     @property
     def whole(self) -> bool:
@@ -116,13 +117,13 @@ def find_resume_point(
                 topic, f"has part of what follows tick {cover.tick}, from a lake that must finish it first"
             )
         return (
-            ResumePoint(cover.tick, cover.sent, (), cover.next, cover.at)
+            ResumePoint(cover.tick, cover.sent, (), cover.next, cover.at, sent_to=cover.to)
             if is_same
             else ResumePoint(covered=cover.next)
         )
     if cover.origin == own_publication.origin:
         _check_same(topic, cover, own_publication)
-        return ResumePoint(cover.tick, cover.sent, cover.before, cover.next, cover.at)
+        return ResumePoint(cover.tick, cover.sent, cover.before, cover.next, cover.at, sent_to=cover.to)
     own_restore = own_publication.restored
     if (
         own_restore is not None
