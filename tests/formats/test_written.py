@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
+import struct
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 import lakehouse as lh
+from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import (
     decode_written_key,
@@ -81,7 +85,7 @@ def test_a_key_that_cannot_be_written(source, key, said):
         b"no JSON",
         b'{"s": 1e5}',  # read as the text 100000.0; the number would be written as 100000
         b'{"s": "x"} {"s": "y"}',
-        b'{"d": NaN}',
+        b'{"s": NaN}',  # read as the text "NaN", with quotes
     ],
 )
 def test_bytes_that_would_not_come_back_from_their_text(data):
@@ -91,3 +95,21 @@ def test_bytes_that_would_not_come_back_from_their_text(data):
 
 def test_a_value_in_another_spelling_is_the_same_value():
     assert decode_written_value(JSON, b' {"s" : "x",\n "m": 1.50} ')["s"] == "x"
+
+
+def test_a_number_that_is_none_has_a_text() -> None:
+    """NaN equals nothing, itself included."""
+    not_a_number = struct.pack(">d", math.nan)
+    for format, data, written in (
+        ("json", b'{"d":NaN}', b'{"d":"NaN"}'),
+        ("json", b'{"d":"NaN"}', b'{"d":"NaN"}'),
+        ("kafka", not_a_number, not_a_number),
+    ):
+        source = lh.stream("t", key="k string", schema="d double", format=format).source
+        value = decode_written_value(source, data)
+        assert encode_written_value(source, value) == written
+        assert encode_written_value(source, json.loads(write_json(value))) == written
+    nested = lh.stream("t", key="k double", schema="a array<struct<d: float>>", key_format="kafka").source
+    value = decode_written_value(nested, b'{"a":[{"d":NaN},{"d":1}]}')
+    assert encode_written_value(nested, value) == b'{"a":[{"d":"NaN"},{"d":1}]}'
+    assert encode_written_key(nested, decode_written_key(nested, not_a_number)) == not_a_number

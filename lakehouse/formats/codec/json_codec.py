@@ -63,7 +63,8 @@ class JsonCodec(Codec):
 
     def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         try:
-            return json.loads(decode_utf8(data), parse_float=Decimal)
+            # NaN is no JSON: people write "NaN".
+            return json.loads(decode_utf8(data), parse_float=Decimal, parse_constant=str)
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise Unfit(f"not JSON: {error}") from error
 
