@@ -113,3 +113,10 @@ def test_a_number_that_is_none_has_a_text() -> None:
     value = decode_written_value(nested, b'{"a":[{"d":NaN},{"d":1}]}')
     assert encode_written_value(nested, value) == b'{"a":[{"d":"NaN"},{"d":1}]}'
     assert encode_written_key(nested, decode_written_key(nested, not_a_number)) == not_a_number
+
+
+def test_a_number_that_no_double_holds_is_refused() -> None:
+    source = lh.stream("t", key="k string", schema="d double", format="kafka").source
+    for number in (10**400, -(10**400)):
+        with pytest.raises(Unfit, match="can't be written"):
+            encode_written_value(source, number)

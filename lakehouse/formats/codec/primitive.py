@@ -20,7 +20,7 @@ from typing import Any
 
 from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.codec.delimited import line_of
-from lakehouse.formats.values.text_value import parse_binary, text_reader
+from lakehouse.formats.values.text_value import NOT_FINITE, parse_binary, text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type
 
@@ -65,6 +65,8 @@ class PrimitiveCodec(Codec):
         type_name, value = base_type(column.type), row.get(column.name)
         if value is None:
             return {column.name: None}
+        if type_name == "double" and isinstance(value, str) and value in NOT_FINITE:
+            return {column.name: NOT_FINITE[value]}
         if not isinstance(value, _PYTHON_TYPES[type_name]) or isinstance(value, bool):
             raise Unfit(f"{column}: expected {type_name}, found {clip_text(repr(value))}")
         return {column.name: parse_binary(value) if type_name == "binary" and isinstance(value, str) else value}
@@ -98,6 +100,6 @@ def encode_primitive(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     if type_name in _STRUCTS:
         try:
             return _STRUCTS[type_name].pack(value)
-        except struct.error as error:
-            raise Unfit(f"{column}: {value!r} can't be written: {error}") from error
+        except (struct.error, OverflowError) as error:
+            raise Unfit(f"{column}: {clip_text(repr(value))} can't be written: {error}") from error
     return value.encode("utf-8") if isinstance(value, str) else bytes(value)
