@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.errors import NeedsSpark
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.values.text_value import parse_date, parse_timestamp
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.produce import parse_lines
+from lakehouse.model.function.moment_casts import to_timestamp
 from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.time.moment import time_ms
 
@@ -78,6 +80,28 @@ NO_MOMENTS = ["2026-01-31T24:00Z", "2026-01-31T12:60Z", "2026-01-31T12:01:60Z", 
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(Unfit, match="expected timestamp"):
         parse_timestamp(text)
+
+
+# As Spark 4.2 reads them: minutes to the west of UTC, or none where it refuses.
+WRITTEN_OFFSETS: dict[str, float | None] = {
+    "+1": 60, "+01": 60, "+5:3": 303, "+5:30": 330, "+05:3": 303, "+05:30": 330, "+0530": 330, "+05:30:15": 330.25,
+    "+053015": 330.25, "+5:30:15": 330.25, "+10:05": 605, "-18:00": -1080, "+18:00:01": None, "+05:60": None,
+    "+530": None, "+001": None, "+010:00": None, "+100:00": None, "+01600": None, "+12345": None, "+1:234": None,
+    "+05:3015": None, "+0530:15": None, "+01:2:34": None, "+1:": None, "+": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", ["", "UTC", "GMT", "UT", " "])
+@pytest.mark.parametrize(("offset", "minutes"), WRITTEN_OFFSETS.items())
+def test_an_offset_of_another_form_does_not_shift_the_time(prefix: str, offset: str, minutes: float | None) -> None:
+    text = f"2026-01-31T12:00:00{prefix}{offset}"
+    if minutes is None:
+        with pytest.raises(Unfit, match="expected timestamp"):
+            parse_timestamp(text)
+        with pytest.raises(NeedsSpark):
+            to_timestamp(text)
+    else:
+        assert parse_timestamp(text) == datetime(2026, 1, 31, 12, tzinfo=UTC) - timedelta(minutes=minutes)
 
 
 @pytest.mark.parametrize(("text", "day"), [

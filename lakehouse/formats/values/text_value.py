@@ -38,7 +38,13 @@ _MOMENT = re.compile(
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
     r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?\s*([A-Za-z+-].*)?)?)?)?)?)?"
 )
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?:(?::([0-9]{1,2})|([0-9]{2}))(?::?([0-9]{2}))?)?")
+# As in Java, and with one digit, as in Spark: +1, +01, +1:30, +01:3, +0130, +01:30:15, +013015. Others are of no clear
+# meaning: +530, +010:00.
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])"
+    r"(?:(?P<parts>[0-9]{1,2}(?::[0-9]{1,2}|(?::[0-9]{2}){2})?)|(?P<pairs>(?:[0-9]{2}){2,3}))"
+)
+_PAIR = re.compile("[0-9]{2}")
 _BASE64 = re.compile(r"(?:[\x00-\x20]*[^\x00-\x20]{4})*[\x00-\x20]*")
 _BLANK = re.compile(r"[\x00-\x20]+")
 _LAST_OF_PLANE = "\uffff"  # Java looks at one half of a character beyond it, which is no digit
@@ -120,12 +126,12 @@ def _parse_zone(zone_name: str) -> tzinfo:
         return UTC
     if (match := _OFFSET.fullmatch(zone_name)) is None:
         return ZoneInfo(zone_name)  # raises KeyError, a ValueError or an OSError for an unknown zone
-    sign, hours, *minutes_and_seconds = match.groups(default="0")
-    minutes, seconds = max(int(minutes_and_seconds[0]), int(minutes_and_seconds[1])), int(minutes_and_seconds[2])
-    offset = timedelta(hours=int(hours), minutes=minutes, seconds=seconds)
+    parts = _PAIR.findall(match["pairs"]) if match["pairs"] else match["parts"].split(":")
+    hours, minutes, seconds = (*map(int, parts), 0, 0)[:3]
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if offset > _OFFSET_MAX or minutes > 59 or seconds > 59:
         raise ValueError(f"zone {zone_name!r}")
-    return timezone(-offset if sign == "-" else offset)
+    return timezone(-offset if match["sign"] == "-" else offset)
 
 
 def parse_date(text: str) -> date:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from lakehouse.errors import NeedsSpark
 
-_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", re.ASCII)
+_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?:(:?)(\d\d)(?:\4(\d\d))?)?", re.ASCII)
 
 # Short names that mean a single zone to Java; others (BST, IST) depend on Java's release.
 _BY_SHORT_NAME = {
@@ -48,7 +48,7 @@ def find_zone(zone_name: str) -> tuple[tzinfo, str] | None:
     if zone_name == "Z":
         return UTC, zone_name
     if (offset := _OFFSET.fullmatch(zone_name)) is not None:
-        prefix, sign, *parts = offset.groups()
+        prefix, sign, *parts = offset.group(1, 2, 3, 5, 6)
         hours, minutes, seconds = (int(part or 0) for part in parts)
         total_seconds = hours * 3600 + minutes * 60 + seconds
         if minutes > 59 or seconds > 59 or total_seconds > 18 * 3600 or (len(parts[0]) == 1 and parts[1]):
