@@ -124,6 +124,10 @@ def test_variables_win(tmp_path: Path) -> None:
         ("[registry]\npasword = 'x'\n", 2, ["Did you mean password?"]),
         ("[lake]\npath = \n", 2, ["not valid TOML"]),
         ("[lake\n", 1, ["not valid TOML"]),
+        ("[lake]\n\npath = 'a'\napp = \"app\\u0000.py\"\n", 4, ["lake.app", "a character NUL"]),
+        ('[lake]\npath = "la\\u0000ke"\n', 2, ["lake.path", "a character NUL"]),
+        ('[kafka]\ntopics = ["a", "b\\u0000"]\n', 2, ["kafka.topics", "a character NUL"]),
+        ('[kafka]\noptions = { x = "hush\\u0000" }\n', 2, ["kafka.options", "a character NUL"]),
     ],
 )
 def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, line: int, parts: list[str]) -> None:
@@ -159,6 +163,24 @@ def test_a_wrong_variable_is_refused(tmp_path: Path, name: str, value: str, part
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load(tmp_path / "absent.toml", environ={})
+
+
+def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a folder; expected a settings file, such as .*lakehouse\.toml"):
+        load(tmp_path, environ={})
+
+
+def test_a_byte_order_mark_is_no_part_of_the_settings(tmp_path: Path) -> None:
+    """As editors of Windows write it."""
+    path = write(tmp_path, "\ufeff[kafka]\nport = 9092\n")
+    assert load(path, environ={}).kafka.port == 9092
+
+
+def test_an_engine_that_is_not_kept_is_said_alike_in_the_file_and_in_a_variable(tmp_path: Path) -> None:
+    for value in ("false", "0", '"off"'):
+        assert load(write(tmp_path, f"[spark]\nkeep = {value}\n"), environ={}).spark.keep == "off"
+        variables = {"LAKEHOUSE_SPARK_KEEP": value.strip('"')}
+        assert load(write(tmp_path, ""), environ=variables).spark.keep == "off"
 
 
 def test_secrets_are_never_shown(tmp_path: Path) -> None:

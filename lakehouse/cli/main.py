@@ -22,7 +22,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message, java_error_message
 from lakehouse.cli.terminal.options import JSON
 from lakehouse.cli.terminal.waiting import phases_shown
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 DEBUG = "--debug"
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command line; return its exit code."""
     debug = DEBUG in arguments
     try:
+        _check_texts(arguments)
         app([argument for argument in arguments if argument != DEBUG], prog_name="lakehouse")
     except Exception as error:
         message = java_error_message(error) or file_error_message(error)
@@ -80,8 +81,44 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _check_texts(arguments: Sequence[str]) -> None:
+    """Raise ConfigError for an argument with bytes that are no UTF-8, unless it is the path of something that is there.
+
+    Python has a surrogate for such a byte, which neither SQL nor Kafka nor Delta accepts.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            value = argument.partition("=")[2] if argument.startswith("--") else argument
+            if not os.path.lexists(value):
+                raise ConfigError(
+                    f"found {argument!r}, with bytes that are no UTF-8; expected text in UTF-8. Only the path of a "
+                    "file that exists may have other bytes."
+                ) from None
+
+
+def _open_missing_streams() -> None:
+    """Open /dev/null in place of a standard stream that was closed before the process began: `lakehouse look tables >&-`.
+
+    Python has None for it. The number of the stream is taken, too, here and in processes that this one starts, so that
+    no file gets it, and with it output.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        null_number = os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(null_number, True)
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(null_number, number)
+        setattr(sys, name, os.fdopen(null_number, "r" if name == "stdin" else "w"))
+
+
 def run() -> None:
     """The console entry of pyproject.toml."""
+    _open_missing_streams()
     sys.excepthook = show_trace
     allow_keeping(allowed=True)
     own_process()

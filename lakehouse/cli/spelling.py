@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from typer.core import TyperCommand
+from lakehouse.cli.numbers import BoundedNumbers
 
 OPTIONS = {"--dry-run": "--plan", "--reason": "--why"}
 APPLICATION = re.compile(r".*[.:/].*")  # a table's name has none of these
 
 
-class RenamedOptions(TyperCommand):
+class RenamedOptions(BoundedNumbers):
     """A command that accepts earlier names of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

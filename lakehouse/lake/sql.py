@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -70,6 +70,15 @@ def check_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     if len(statements) != 1 or statements[0].type not in allowed_kinds:
         raise ConfigError(
             f"query {sql!r}: expected one SELECT; a lake's tables are written by their applications only."
+        )
+
+
+def check_distinct_names(names: Sequence[str]) -> None:
+    """Raise ConfigError for an answer of which two columns have one name: an object of JSON would have one of them."""
+    if equal_names := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(
+            f"query: {names.count(equal_names[0])} columns have the name {equal_names[0]!r}; expected a name for each, "
+            f"since JSON has a name once. Name them: ... AS {equal_names[0]}_2."
         )
 
 

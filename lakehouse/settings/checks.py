@@ -39,6 +39,14 @@ OWN_AIRFLOW_OPTIONS = {
 }
 
 
+def check_no_nul(value: object) -> None:
+    """Refuse a text with a character NUL, also inside of a list or a table: no path and no program takes it."""
+    if isinstance(value, str) and "\0" in value:
+        raise WrongValue("found a character NUL (\\u0000); expected text without one")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        check_no_nul(part)
+
+
 def check_lake_path(value: object) -> str:
     """Accept a folder, or a Hadoop URI. Hadoop has no file system for s3:// and s3n://."""
     path_text = check_text(value)
@@ -300,8 +308,8 @@ def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = 
 
 
 def check_keep(value: object) -> str:
-    """Accept for how long an engine is kept: a duration, "auto", or "off", which 0 is, too."""
-    if value in (0, "0", "off"):
+    """Accept for how long an engine is kept: a duration, "auto", or "off", which 0 and false are, too."""
+    if value in (0, "0", "false", "off"):
         return "off"
     return str(make_duration_check("auto", "off", shortest="1 second")(value))
 

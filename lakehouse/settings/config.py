@@ -115,6 +115,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
     """
     base_folder = (start or Path.cwd()).resolve()
     settings_file = path.resolve() if path else base_folder / FILE_NAME
+    if path and settings_file.is_dir():
+        raise ConfigError(f"{path}: a folder; expected a settings file, such as {path / FILE_NAME}.")
     if path and not settings_file.is_file():
         raise ConfigError(
             f"{path}: no such file; expected a settings file. Create it, or leave the option out for the defaults."
@@ -188,7 +190,7 @@ def _absolute_application(app: str | None, folder: Path) -> str | None:
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
     try:
-        toml_text = source.read_text(encoding="utf-8")
+        toml_text = source.read_text(encoding="utf-8-sig")
         tables = tomllib.loads(toml_text)
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"^(.*?) \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
@@ -221,6 +223,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
                     f"{_suggest_names(key, CHECKS[section])}"
                 )
             try:
+                checks.check_no_nul(value)
                 values[section][key] = CHECKS[section][key](value)
             except WrongValue as wrong_value:
                 if wrong_value.key:
@@ -258,7 +261,7 @@ def _check_registry(values: Mapping[str, Any], source: Path | None) -> None:
         check_together(values)
     except WrongValue as wrong_value:
         key = str(wrong_value.key)
-        toml_text = source.read_text(encoding="utf-8") if source else ""
+        toml_text = source.read_text(encoding="utf-8-sig") if source else ""
         in_file = key in tomllib.loads(toml_text).get("registry", {})
         place = f"{source}:{find_line(toml_text, 'registry', key)}" if in_file else f"{PREFIX}REGISTRY_{key.upper()}"
         raise ConfigError(f"{place}: registry.{key}: {wrong_value}.") from None

@@ -54,6 +54,10 @@ def test_an_error_has_its_exit_code(error, code):
         (["query", "SELECT * FROM read_csv('/etc/passwd')"], "disabled"),
         (["query", "SELECT nope FROM nothing"], "nothing"),
         (["query", "SELECT 1", "--json", "--csv"], "one of them"),
+        (["query", "SELECT 1 AS a, 2 AS a", "--json"], "2 columns have the name 'a'; expected a name for each"),
+        (["query", "SELECT '\udcff'"], "found \"SELECT '\\udcff'\", with bytes that are no UTF-8; expected text"),
+        (["status", "--config", "\udcff.toml"], "Only the path of a file that exists may have other bytes"),
+        (["status", "--config", "."], ".: a folder; expected a settings file, such as lakehouse.toml"),
         (["run", "missing.py"], "no such file"),
         (["run", "app.py; rm -rf x"], "expected a file (flights.py, flights.sql) or a module"),
         (["produce", "a topic"], "Kafka allows at most 249 letters"),
@@ -116,3 +120,53 @@ def test_the_demo_removes_only_its_own_files(lakehouse, folder):
     assert actual.code == 2
     assert "no demo made it" in actual.err
     assert (folder / "mine" / "letter.txt").read_text() == "keep me"
+
+
+def test_a_path_with_bytes_that_are_no_utf_8_may_be_given_if_it_is_there(lakehouse, folder):
+    (folder / "\udcff.toml").touch()
+    for words in (["--config", "\udcff.toml"], ["--config=\udcff.toml"]):
+        assert (folder / "\udcff.toml").exists()
+        assert lakehouse("look", "tables", *words).code == 0
+    assert lakehouse("look", "tables", "--config=\udcfe.toml").code == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["quarantine orders --limit", "query SELECT --limit", "past log visits --limit", "past explain t --key k --tick"]
+)
+def test_a_number_of_more_than_64_bits_is_bad_input(lakehouse, line):
+    actual = lakehouse(*line.split(), "99999999999999999999")
+    assert (actual.code, actual.out) == (2, "")
+    assert "99999999999999999999 is too large; expected at most" in " ".join(actual.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_standard_stream_may_be_closed(folder, number):
+    """As after `>&-`: what the command does is done, also by processes that it starts, and no trace is printed."""
+    code = (
+        f"import os, sys; os.close({number}); "
+        "os.execv(sys.executable, [sys.executable, '-m', 'lakehouse.cli.main', 'init', 'shop'])"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert (process.returncode, "Traceback" in process.stderr) == (0, False)
+    assert (folder / "shop" / "app.py").exists()
+    assert not {*"12"} & {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit('done')", "raise SystemExit(0)", "raise GeneratorExit"])
+def test_an_application_that_ends_the_process_is_named(lakehouse, folder, ending):
+    """It would have succeeded, and said nothing."""
+    (folder / "app.py").write_text(f"import sys\n{ending}\n")
+    for line in (["plan", "app.py"], ["test", "check", "--app", "app.py"], ["plan", "app"]):
+        actual = lakehouse(*line)
+        assert (actual.code, actual.out) == (2, ""), line
+        assert "app.py:2: " in actual.err
+        assert ("before it has declared an application" in actual.err) == ("Generator" not in ending)
+    sys.modules.pop("app", None)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_sql(lakehouse, folder):
+    (folder / "app.sql").write_text(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT) WITH (kafka_topic='t', value_format='JSON');", "utf-8-sig"
+    )
+    actual = lakehouse("plan", "app.sql")
+    assert (actual.code, actual.err) == (0, "")

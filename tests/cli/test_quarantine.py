@@ -153,6 +153,7 @@ def test_a_plan_is_refused_as_the_replay_would_be(lake, lakehouse, folder):
     ("arguments", "said"),
     [
         (["clicks"], "stream 'clicks' has no quarantine"),
+        (["ordrs"], "Did you mean 'orders'?"),
         (["a/b"], "expected a letter"),
         (["orders", "--position", "web-orders/0"], "expected TOPIC/PARTITION/OFFSET, such as orders/0/17"),
         (["orders", "--from", "soon"], "--from 'soon': expected a time"),
@@ -186,6 +187,10 @@ def test_bad_input_of_a_replay(lake, lakehouse, arguments, said):
     actual = lakehouse("repair", "replay", *arguments)
     assert (actual.code, actual.out) == (2, "")
     assert said in actual.err
+
+
+def test_a_stream_is_found_in_any_case(lake, lakehouse):
+    assert lakehouse("quarantine", "NUMBERS", "--json").out == lakehouse("quarantine", "numbers", "--json").out != ""
 
 
 def test_an_empty_quarantine(folder, lakehouse):

@@ -99,7 +99,7 @@ def produce(
         raise ConfigError(f"{option} names a schema; expected it with --format avro, protobuf or json_sr.")
     if has_own_schema and schema is None:
         raise ConfigError("--format protobuf_nosr writes by a .proto file, without a registry: --schema FILE.")
-    with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
+    with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8-sig") as lines:
         cluster = Cluster(servers, settings.kafka.options)
         if partitions is not None and topic not in cluster.names():
             cluster.create(topic, partitions, TOPIC_CONFIG)

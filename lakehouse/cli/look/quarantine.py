@@ -63,11 +63,13 @@ def quarantine(
     Example: lakehouse look quarantine orders --by reason
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.reader import find_stored_name
     from lakehouse.plan.expression.schema import check_name
 
     check_name(stream, "stream")
     record_choice = choice_of_options(reason, position, start, end, is_open=open)
     layout = Layout(lake_of(config, lake).lake.path)
+    stream = find_stored_name(layout, "quarantine", stream)
     if by is not None:
         _count_by_reason(layout, stream, record_choice, limit, json)
     else:

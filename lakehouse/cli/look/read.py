@@ -70,6 +70,7 @@ def query(
     Example: lakehouse query "SELECT * FROM visits ORDER BY flights DESC" --limit 10
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.sql import check_distinct_names
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
@@ -82,6 +83,8 @@ def query(
         _watch_answers(layout, sql, row_limit, limit)
         return
     column_names, rows = _ask_lake(layout, sql, row_limit, past_moment, fold_of(settings, app))
+    if json:
+        check_distinct_names(column_names)
     say_erased_since(layout, past_moment)
     if json:
         for row in rows:

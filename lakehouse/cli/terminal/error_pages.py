@@ -18,8 +18,9 @@ raises (`lakehouse.errors`; all are `LakehouseError`). `lakehouse explain-error 
 page, and at a terminal an error ends with that line.
 
 The exit code is 2 if what you gave can't be used, 3 if another process writes the table, and 1 for everything else;
-130 after Ctrl-C, and 143 after SIGTERM while a run starts. An error that is none of these ends with Python's trace: it
-is a defect of lakehouse. Please report it, with what `lakehouse doctor --report` prints.
+130 after Ctrl-C, and 143 after SIGTERM, if it stops a run before it has caught up; a continuous run ends with 0.
+An error that is none of these ends with Python's trace: it is a defect of lakehouse. Please report it, with what
+`lakehouse doctor --report` prints.
 """
 
 
@@ -203,9 +204,9 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
         "A record, or a row, does not meet an expectation that stops the run. No table has taken in its tick.",
         (
             ("a record", "fix it at its place: `lakehouse repair replay STREAM --position ...`; or change the rule"),
-            ("a row", "`lakehouse past explain TABLE KEY` shows its records; send one that corrects it"),
+            ("a row", "`lakehouse past explain TABLE --key KEY` shows its records; send one that corrects it"),
         ),
-        ("rules.md",),
+        ("bad-records.md",),
     ),
     errors.StorageError: ErrorPage(
         "A table in the lake contradicts its own log or its plan: somebody else wrote into it, files are gone, "

@@ -13,6 +13,7 @@ from lakehouse.formats.values.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.fixed_records import read_repaired
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.moment import to_milliseconds
 
@@ -162,8 +163,8 @@ def _open_quarantine(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
     quarantined_streams = reader.table_names(layout, "quarantine")
     if stream not in quarantined_streams:
         raise NotFound(
-            f"stream {stream!r} has no quarantine in {layout.root}. There are: "
-            f"{', '.join(quarantined_streams) or 'none yet'}. `lakehouse run` makes them."
+            f"stream {stream!r} has no quarantine in {layout.root}.{suggest_near(stream, quarantined_streams)} "
+            f"There are: {', '.join(quarantined_streams) or 'none yet'}. `lakehouse run` makes them."
         )
     connection = duckdb.connect(config={"enable_external_access": "false"})
     connection.execute("SET TimeZone = 'UTC'")

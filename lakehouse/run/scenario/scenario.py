@@ -87,7 +87,7 @@ class Scenario:
 def read_scenario(path: Path) -> Scenario:
     """Return the scenario in a file. Raises ConfigError for another file, or one that needs what does not exist yet."""
     try:
-        content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
+        content = json.loads(path.read_text("utf-8-sig"), parse_float=Decimal)
     except (OSError, ValueError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
     if not isinstance(content, dict):
@@ -152,7 +152,7 @@ def load_application(scenario: Scenario) -> App:
         return _load_app_file(str(file if file.exists() else module_name), name)
     beside_file = scenario.path.parent / f"{module_name}.py"
     if not beside_file.exists() and (statements := beside_file.with_suffix(".sql")).exists():
-        return _run_statements((statements.read_text("utf-8"),), folder=statements.parent).app()
+        return _run_statements((statements.read_text("utf-8-sig"),), folder=statements.parent).app()
     try:
         module = _load_module_file(beside_file) if beside_file.exists() else importlib.import_module(module_name)
     except ImportError as error:

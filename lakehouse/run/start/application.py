@@ -164,7 +164,7 @@ def _load_sql(location: str, label: str) -> ModuleType:
 def statements_in(file: Path, label: str = "") -> str:
     """Return the text of a file of SQL. label: what it is, for messages (empty: the file). Raises ConfigError."""
     try:
-        return file.read_text("utf-8")
+        return file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{label or file}: can't be read: {reason_of_error(error)}. Expected SQL statements in UTF-8."
@@ -198,7 +198,9 @@ def _load_file(location: str, label: str) -> ModuleType:
     with _imports_beside(path.absolute().parent):
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit: a process that ends here would have succeeded
             raise _locate_error(error) from error
     return module
 
@@ -236,7 +238,7 @@ def _is_below(folder: Path, module: ModuleType) -> bool:
     return file is not None and Path(file).is_relative_to(folder)
 
 
-def _locate_error(error: Exception) -> LakehouseError:
+def _locate_error(error: BaseException) -> LakehouseError:
     """Return an error of an application's file as an error of lakehouse, with its place."""
     kind = type(error) if isinstance(error, LakehouseError) else PlanError
     return kind(located_message(error))
@@ -253,5 +255,7 @@ def _import_module(location: str, label: str, files: str) -> ModuleType:
         if error_place(error) is not None:
             raise _locate_error(error) from error
         raise ConfigError(f"{label}: {error}. Expected a Python file (flights.py) or an importable module.") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _locate_error(error) from error

@@ -35,6 +35,11 @@ def located_message(error: BaseException) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return (
+            f"the file ends the process, sys.exit({error.code!r}), before it has declared an application. Expected "
+            'declarations alone: put what a script does below if __name__ == "__main__":'
+        )
     error_text = error.msg if isinstance(error, SyntaxError) else str(error)
     return f"{type(error).__name__}: {error_text}{_suggest_keyword(error)}"
 
