@@ -99,7 +99,7 @@ def _check_texts(arguments: Sequence[str]) -> None:
 
 
 def _open_missing_streams() -> None:
-    """Open /dev/null in place of a standard stream that was closed before the process began: `lakehouse look tables >&-`.
+    """Open /dev/null in place of a standard stream that was closed before the process began, as by `>&-`.
 
     Python has None for it. The number of the stream is taken, too, here and in processes that this one starts, so that
     no file gets it, and with it output.

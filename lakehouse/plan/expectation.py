@@ -116,8 +116,8 @@ def row_failure(table: str, key: str, rows: int, reason: str) -> ExpectationFail
     others = f" (and {rows - 1:,} more)" if rows > 1 else ""
     return ExpectationFailed(
         f"table {table!r}: row {key}{others} stops the run: {reason}. The table has not taken in the records that make "
-        f"it so; `lakehouse past explain {table} --key KEY` shows those before. Send a record that corrects the row, or "
-        "change what is expected; then start again."
+        f"it so; `lakehouse past explain {table} --key KEY` shows those before. Send a record that corrects the row, "
+        "or change what is expected; then start again."
     )
 
 
