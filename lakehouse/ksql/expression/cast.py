@@ -6,8 +6,14 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
-from lakehouse.ksql.function.moment_literal import moment_literal
-from lakehouse.ksql.function.sql import Sql, copy_sql
+from lakehouse.ksql.function.moment_literal import (
+    DATE_PATTERN,
+    NO_CLOCK,
+    TIME_PATTERN,
+    TIMESTAMP_PATTERN,
+    moment_literal,
+)
+from lakehouse.ksql.function.sql import Sql, copy_sql, let_sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
@@ -18,8 +24,6 @@ from lakehouse.plan.names.field import field_name
 # Columns that hold times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 TRUE_WORDS = "('true', 'tru', 'tr', 't', 'yes', 'ye', 'y')"  # as ksqlDB reads them; every other text is false
-# A time as ksqlDB reads it; Spark also reads others, such as a time followed by a zone.
-_CLOCK = "^[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(?!.|\\\\n)"
 # Java writes a DECIMAL with up to so many decimal places plainly; with more it writes 0 as 0E-7.
 _NO_EXPONENT = 6
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
@@ -44,27 +48,57 @@ def cast(value: Sql, target_kind: Kind, position: int) -> Sql:
             return Sql(f"date_format({value_text}, '{ISO}')", target_kind)
         case ("TIME", "STRING"):
             return Sql(time_text(value_text), target_kind)
-        case ("STRING", "TIME"):
-            parsed_time = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({value_text})) AS timestamp)) AS int)"
-            return Sql(f"CASE WHEN trim({value_text}) RLIKE '{_CLOCK}' THEN {parsed_time} END", target_kind)
         case ("DECIMAL", "STRING") if value.kind.digits[1] > _NO_EXPONENT:
             return Sql(f"try_cast({value_text} AS string)", target_kind)  # without an exponent, unlike cast
         case ("TIMESTAMP", "TIME"):
             return Sql(f"cast(pmod(unix_millis({value_text}), 86400000) AS int)", target_kind)
         case ("DATE", "STRING") | ("DATE", "TIMESTAMP") | ("TIMESTAMP", "DATE") | ("BOOLEAN", "STRING"):
             return plain_cast
-        case ("STRING", "DATE" | "TIMESTAMP" | "INTEGER" | "BIGINT" | "DOUBLE" | "DECIMAL"):
-            if value.literal is not None and target_kind.name in k.MOMENTS:
-                return moment_literal(value.literal, target_kind, position)
-            if target_kind.is_whole:
-                # Spark would cut off the fraction of '1.5'.
-                return Sql(f"CASE WHEN {value_text} NOT LIKE '%.%' THEN {plain_cast.text} END", target_kind)
-            return plain_cast
+        case ("STRING", "DATE" | "TIME" | "TIMESTAMP" | "INTEGER" | "BIGINT" | "DOUBLE" | "DECIMAL"):
+            return _read_text(value, target_kind, position)
     if value.kind.is_number and (target_kind.is_number or target_kind == k.STRING):
         return plain_cast
     if target_kind == k.STRING and kind_name in ("ARRAY", "MAP", "STRUCT"):
         return Sql(_java_text(value_text, value.kind), target_kind)
     raise SqlError(f"cast of {value.kind} to {target_kind} is not supported", position)
+
+
+def _read_text(value: Sql, kind: Kind, position: int) -> Sql:
+    """Return the moment or the number in a text; null for texts that Spark reads and ksqlDB does not."""
+    text, plain_cast = value.text, f"cast({value.text} AS {kind.spark})"
+    match kind.name:
+        case "DATE" | "TIME" | "TIMESTAMP" if value.literal is not None:
+            return moment_literal(value.literal.strip(), kind, position)
+        case "DATE" | "TIME" | "TIMESTAMP" | "DOUBLE":
+            readable = {"DATE": _day_text, "TIME": _time_of, "TIMESTAMP": _timestamp_text, "DOUBLE": _finite_text}
+            return Sql(f"cast({let_sql(text, '_text', readable[kind.name])} AS {kind.spark})", kind)
+        case "INTEGER" | "BIGINT":
+            # Spark would cut off the fraction of '1.5'.
+            return Sql(f"CASE WHEN {text} NOT LIKE '%.%' THEN {plain_cast} END", kind)
+    return Sql(plain_cast, kind)
+
+
+def _time_of(text: str) -> str:
+    parsed_time = f"unix_millis(cast(concat('1970-01-01 ', trim({text})) AS timestamp))"
+    return f"CASE WHEN trim({text}) RLIKE {literal(TIME_PATTERN)} THEN {parsed_time} END"
+
+
+def _day_text(text: str) -> str:
+    return f"CASE WHEN trim({text}) RLIKE {literal(DATE_PATTERN)} THEN {text} END"
+
+
+def _timestamp_text(text: str) -> str:
+    """Return the text of a day, or of a day with a time that is filled up with zeros; null for another text."""
+    pattern = literal(TIMESTAMP_PATTERN)
+    day, clock, offset = (f"regexp_extract(trim({text}), {pattern}, {place})" for place in (1, 2, 3))
+    completed = f"concat({day}, ' ', {clock}, substring('{NO_CLOCK}', length({clock}) + 1), {offset})"
+    is_day, is_moment = (f"trim({text}) RLIKE {literal(DATE_PATTERN)}", f"trim({text}) RLIKE {pattern}")
+    return f"CASE WHEN {is_day} THEN {text} WHEN {is_moment} THEN {completed} END"
+
+
+def _finite_text(text: str) -> str:
+    """Return the text of a DOUBLE; null for an infinite one, which 1e400 is, too, and for NaN."""
+    return f"CASE WHEN abs(cast({text} AS double)) < cast('Infinity' AS double) THEN {text} END"
 
 
 def _java_text(text: str, kind: Kind, depth: int = 0) -> str:
