@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, define_function
-from lakehouse.ksql.function.sql import Sql, let_sql
+from lakehouse.ksql.function.sql import Sql, let_sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
@@ -14,6 +14,13 @@ _ENCODINGS = ("hex", "utf8", "ascii", "base64")
 # A pattern for characters that ASCII lacks, as a text literal of Spark SQL.
 _NOT_ASCII = "'[^\\\\x00-\\\\x7F]'"
 _BASE64 = "^[A-Za-z0-9+/]*={0,2}(?!.|\\\\n)"
+# A pattern for the next part of bytes, each as the character with its code: ASCII, a longer character in UTF-8, or what
+# Java replaces by one character: the begin of a longer one, half of a pair, or any other byte.
+_UTF8_PART = (
+    "[\\x00-\\x7F]+|[\\xC2-\\xDF][\\x80-\\xBF]|\\xE0[\\xA0-\\xBF][\\x80-\\xBF]?|[\\xE1-\\xEF][\\x80-\\xBF]{1,2}|"
+    "\\xF0[\\x90-\\xBF][\\x80-\\xBF]{0,2}|[\\xF1-\\xF3][\\x80-\\xBF]{1,3}|\\xF4[\\x80-\\x8F][\\x80-\\xBF]{0,2}|"
+    "[\\x80-\\xFF]"
+)
 EMPTY = "cast('' AS binary)"
 BYTES_OF_A = "TO_BYTES('a', 'utf8')"
 
@@ -74,7 +81,14 @@ def _as_text(bytes_text: str, encoding: str) -> str:
         case "ascii":
             # ASCII's bytes are the same in ISO-8859-1; every other byte becomes the replacement character.
             return f"regexp_replace(decode({bytes_text}, 'ISO-8859-1'), {_NOT_ASCII}, '\ufffd')"
-    return f"decode({bytes_text}, 'UTF-8')"
+    return let_sql(bytes_text, "_bytes", _utf8_text)
+
+
+def _utf8_text(bytes_text: str) -> str:
+    """Return the text of UTF-8, with Java's replacement characters for other bytes, which decode fails on."""
+    parts = f"regexp_extract_all(decode({bytes_text}, 'ISO-8859-1'), {text_literal(_UTF8_PART)}, 0)"
+    part_text = "coalesce(decode(encode(_part, 'ISO-8859-1'), 'UTF-8'), '\ufffd')"
+    return f"coalesce(decode({bytes_text}, 'UTF-8'), array_join(transform({parts}, _part -> {part_text}), ''))"
 
 
 def _encode_text(text_value: Sql, input_encoding: Sql, output_encoding: Sql) -> str:
@@ -165,6 +179,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("ENCODE('686', 'hex', 'utf8')", None), ("ENCODE('zz', 'hex', 'utf8')", None),
         ("ENCODE('0x', 'hex', 'utf8')", ""), ("ENCODE('X''68', 'hex', 'utf8')", None),
         ("ENCODE('\u00e9', 'ascii', 'hex')", "3f"), ("ENCODE('e9', 'hex', 'ascii')", "\ufffd"),
+        ("ENCODE('41ff42', 'hex', 'utf8')", "A\ufffdB"), ("ENCODE(CAST(NULL AS VARCHAR), 'hex', 'utf8')", None),
     ),
     define_function(
         "TO_BYTES", _FAMILY, "text text", _decode_text, k.BYTES, ("TO_BYTES('aGk=', 'base64')", "aGk="),
@@ -175,6 +190,14 @@ FUNCTIONS: tuple[Function, ...] = (
     define_function(
         "FROM_BYTES", _FAMILY, "bytes text", lambda value, encoding: _from_bytes(value.text, encoding), k.STRING,
         ("FROM_BYTES(TO_BYTES('hi', 'utf8'), 'utf8')", "hi"), ("FROM_BYTES(TO_BYTES('jk', 'utf8'), 'hex')", "6A6B"),
+        *(
+            (f"FROM_BYTES(TO_BYTES('{digits}', 'hex'), 'utf8')", text)
+            for digits, text in (
+                ("c3a9e282acf09f9880", "\u00e9\u20ac\U0001f600"), ("61c3a90aff62", "a\u00e9\n\ufffdb"),
+                ("c080c3", "\ufffd" * 3), ("e28241e282", "\ufffdA\ufffd"), ("eda08041", "\ufffdA"),
+                ("e080", "\ufffd" * 2), ("f09f98f0809f", "\ufffd" * 4), ("f490f180", "\ufffd" * 3), ("", ""),
+            )
+        ),
     ),
     define_function(
         "INT_FROM_BYTES", _FAMILY, "bytes text?", _int_from_bytes, k.INTEGER,
