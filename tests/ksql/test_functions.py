@@ -77,6 +77,14 @@ def test_no_name_is_in_two_tables() -> None:
         ("MASK('a', UCASE('x'))", "is written as one character in quotes"),
         ("MASK('a', 'xy')", "is written as one character in quotes"),
         ("CONCAT_WS(',')", "does not accept parameters"),
+        (
+            "REDUCE(ARRAY[1], 0, (s, x) => 'a')",
+            "the start of REDUCE is of the type INTEGER, and its lambda gives VARCHAR(STRING)",
+        ),
+        (
+            "REDUCE(ARRAY[1], STRUCT(n := 0), (s, x) => STRUCT(n := 1.5))",
+            "the start of REDUCE is of the type STRUCT<N INTEGER>, and its lambda gives STRUCT<N DECIMAL(2, 1)>",
+        ),
     ],
 )
 def test_a_call_that_means_nothing_is_refused(text: str, said: str) -> None:

@@ -163,17 +163,33 @@ def _filter_items(source: Sql, keep: LambdaSql) -> str:
 
 
 def _reduce(source: Sql, start: Sql, merge: LambdaSql) -> str:
-    kind = start.kind
-    first = f"cast({start.text} AS {kind.spark})"
+    kind, first = start.kind, _as_state(start, start.kind, merge)
     if source.kind.name == "ARRAY":
-        body = merge.body((kind, source.kind.inner[0])).text
+        body = _as_state(merge.body((kind, source.kind.inner[0])), kind, merge)
         names = ", ".join(f"`{name}`" for name in merge.names)
-        reduced = f"aggregate({source.text}, {first}, ({names}) -> cast({body} AS {kind.spark}))"
-        return _or_start(source, first, reduced)
+        return _or_start(source, first, f"aggregate({source.text}, {first}, ({names}) -> {body})")
     so_far, pair = f"`{merge.names[0]}`", _pair(merge)
-    body = merge.body((kind, *source.kind.inner), (so_far, f"{pair}.key", f"{pair}.value")).text
-    reduced = f"aggregate(map_entries({source.text}), {first}, ({so_far}, {pair}) -> cast({body} AS {kind.spark}))"
-    return _or_start(source, first, reduced)
+    entry_texts = (so_far, f"{pair}.key", f"{pair}.value")
+    body = _as_state(merge.body((kind, *source.kind.inner), entry_texts), kind, merge)
+    return _or_start(source, first, f"aggregate(map_entries({source.text}), {first}, ({so_far}, {pair}) -> {body})")
+
+
+def _as_state(value: Sql, kind: Kind, merge: LambdaSql) -> str:
+    """Return a value as the state of REDUCE, which has the start's type. Raises SqlError for a value of another one."""
+    if value.kind == kind and _has_names(kind):
+        return value.text  # no cast: Spark casts a struct's fields by their places, and nobody wrote the cast
+    if (
+        value.kind != kind
+        and not value.kind.is_null
+        and (_has_names(kind) or k.common_kind([value.kind, kind]) is None)
+    ):
+        raise SqlError(f"the start of REDUCE is of the type {kind}, and its lambda gives {value.kind}", merge.position)
+    return f"cast({value.text} AS {kind.spark})"
+
+
+def _has_names(kind: Kind) -> bool:
+    """Say whether a type is or contains a struct or a map."""
+    return kind.name in ("STRUCT", "MAP") or any(map(_has_names, kind.inner))
 
 
 def _or_start(source: Sql, first: str, reduced: str) -> str:
@@ -213,6 +229,10 @@ FUNCTIONS: tuple[Function, ...] = (
             ("REDUCE(ARRAY[1, 2, 3], 10, (s, x) => s + x)", 16),
             (f"REDUCE({SAMPLE}, 0, (s, k, v) => s + v)", 3),
             ("REDUCE(CAST(NULL AS ARRAY<INT>), 1, (s, x) => s + x)", 1),
+            ("REDUCE(ARRAY[1, 2, 3], STRUCT(n := 0, t := 'a'), (s, x) => STRUCT(n := s->n + x, t := s->t + '!'))",
+             {"N": 6, "T": "a!!!"}),
+            (f"REDUCE({SAMPLE}, STRUCT(n := 0), (s, k, v) => STRUCT(n := s->n + v))->n", 3),
+            ("REDUCE(ARRAY['a', 'b'], MAP('x' := 0), (s, x) => MAP_UNION(s, MAP(x := 1)))", {"x": 0, "a": 1, "b": 1}),
         ),
         nulls="the start for a null array or map; null if the start is null",
     ),
