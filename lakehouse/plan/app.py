@@ -283,7 +283,11 @@ def kept_tables(declaration: Table | Sink | FunctionSink) -> tuple[Table, ...]:
 
 def table_depth(table: Table) -> int:
     """Return the length of the longest chain of tables before a table: 0 for a table that reads only topics."""
-    return max((1 + table_depth(upstream_table) for upstream_table in table.stream.reads), default=0)
+    depths: dict[str, int] = {}
+    for node in walk(table):
+        if isinstance(node, Table):
+            depths[node.name] = max((1 + depths[read_table.name] for read_table in node.stream.reads), default=0)
+    return depths[table.name]
 
 
 def named_window(table: Table) -> Window | None:

@@ -28,7 +28,6 @@ from lakehouse.plan.expression.schema import (
     check_partitions,
     check_pseudo,
     fields_of,
-    without_duplicates,
 )
 from lakehouse.plan.names.join_words import AsOf, How, HowJoined
 from lakehouse.plan.names.record_format import parse_format
@@ -76,8 +75,16 @@ class Stream(Declaration):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The topics behind the stream, directly or through tables, each with its schema."""
-        indirect_sources = (source for table in self.reads for source in table.stream.sources)
-        return tuple(dict.fromkeys((*self.decodes, *indirect_sources)))
+        sources: dict[Source, None] = {}
+        seen_ids: set[int] = set()
+        waiting = [self]
+        while waiting:
+            stream = waiting.pop()
+            if id(stream) not in seen_ids:
+                seen_ids.add(id(stream))
+                sources.update(dict.fromkeys(stream.decodes))
+                waiting.extend(table.stream for table in reversed(stream.reads))
+        return tuple(sources)
 
     @property
     def decodes(self) -> tuple[Source, ...]:
@@ -433,4 +440,29 @@ class Stream(Declaration):
 
 def walk(last_node: Stream | Table) -> tuple[Stream | Table, ...]:
     """Return all streams and tables behind a stream or table, and itself last; each comes after those it reads."""
-    return (*without_duplicates(node for direct_input in last_node.inputs for node in walk(direct_input)), last_node)
+    nodes: list[Stream | Table] = []
+    finished_ids: set[int] = set()
+    waiting = [last_node]  # a loop, since a chain of tables may be longer than Python calls functions in each other
+    while waiting:
+        unfinished_inputs = [item for item in waiting[-1].inputs if id(item) not in finished_ids]
+        if unfinished_inputs and id(waiting[-1]) not in finished_ids:
+            waiting.extend(reversed(unfinished_inputs))
+            continue
+        node = waiting.pop()
+        if id(node) not in finished_ids:
+            finished_ids.add(id(node))
+            nodes.append(node)
+    return _without_equal(nodes)
+
+
+def _without_equal(nodes: Iterable[Stream | Table]) -> tuple[Stream | Table, ...]:
+    """Return every node once, also if it was declared twice. Only nodes of one name are compared."""
+    nodes_by_name: dict[tuple[type, str], list[Stream | Table]] = {}
+    unique_nodes: list[Stream | Table] = []
+    for node in nodes:
+        name = node.name if isinstance(node, Table) else node.source.name
+        namesakes = nodes_by_name.setdefault((type(node), name), [])
+        if node not in namesakes:
+            namesakes.append(node)
+            unique_nodes.append(node)
+    return tuple(unique_nodes)

@@ -9,6 +9,7 @@ from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import table_depth
 from lakehouse.plan.evolution.change import change_of, declaration_properties, topics_of
+from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.run.explain.capture import capture
 from lakehouse.testing import Replay
 
@@ -148,3 +149,29 @@ def test_a_changed_join_is_told() -> None:
         change_of(declaration_properties(STEPS), ORDERS.group_by("customer").agg(n=lh.count()).table("steps")).kind
         == "refold"
     )
+
+
+def test_a_chain_of_tables_may_be_longer_than_functions_call_each_other() -> None:
+    table = lh.stream("numbers", key="id string", schema="n bigint").latest("t0")
+    for number in range(1, 400):
+        table = table.select("n").table(f"t{number}")
+    app = lh.app(table)
+    assert [item.name for item in app.tables] == [f"t{number}" for number in range(400)]
+    assert table_depth(table) == 399
+    assert "TABLE t399" in lh.describe(app)
+    assert "table t0 (rows)" in str(lh.lineage(app))
+    replay = Replay(app)
+    replay.send("numbers", key="a", value={"n": 1})
+    assert replay.run().rows("t399") == [{"id": "a", "n": 1}]
+
+
+def test_tables_that_are_joined_again_and_again_are_walked_once() -> None:
+    """Each join reads the table before it in two ways: 2 to the power of 40 paths lead back to the topic."""
+    table = lh.stream("numbers", key="id string", schema="n bigint").latest("t0")
+    for number in range(1, 40):
+        one = table.select(x="1").table(f"one{number}")
+        table = table.select("n").table(f"n{number}").join(one).select("n").table(f"t{number}")
+    app = lh.app(table)
+    assert (len(app.tables), app.topics, table.stream.topics) == (1 + 3 * 39, ("numbers",), ("numbers",))
+    assert table_depth(table) == 2 * 39
+    assert (placing_topics(table.stream), shared_clocks(table.stream)) == ({"numbers"}, {})

@@ -8,7 +8,7 @@ streams do not meet: each keeps its own time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lakehouse.plan.origin import Source, TableJoin
@@ -22,15 +22,25 @@ if TYPE_CHECKING:
 
 def placing_topics(stream: Stream) -> frozenset[str]:
     """Return the topics whose records give a stream's records their positions; a table that is looked up gives none."""
-    source = stream.source
-    if isinstance(source, Source):
-        return frozenset({source.topic})
-    inputs = source.parts if isinstance(source, TableJoin) else source.inputs
-    return frozenset().union(*map(_topics_of_input, inputs))
+    topics: set[str] = set()
+    for node in _each_once(
+        stream, lambda node: node.source.parts if isinstance(node.source, TableJoin) else node.inputs
+    ):
+        if isinstance(node.source, Source):
+            topics.add(node.source.topic)
+    return frozenset(topics)
 
 
-def _topics_of_input(origin_input: Stream | Table) -> frozenset[str]:
-    return placing_topics(origin_input.stream if hasattr(origin_input, "stream") else origin_input)
+def _each_once(stream: Stream, inputs_of: Callable[[Stream], Iterable[Stream | Table]]) -> Iterator[Stream]:
+    """Yield a stream, and the streams behind it and behind its tables, each before its inputs."""
+    seen_ids: set[int] = set()
+    waiting = [stream]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen_ids:
+            seen_ids.add(id(node))
+            yield node
+            waiting.extend(item.stream if hasattr(item, "stream") else item for item in reversed([*inputs_of(node)]))
 
 
 def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
@@ -50,10 +60,6 @@ def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
 
 def _meeting_topics(stream: Stream) -> Iterator[frozenset[str]]:
     """Yield the topics of each join behind a stream, also through tables."""
-    source = stream.source
-    if isinstance(source, StreamJoin | JoinOfRows):
-        yield placing_topics(stream)
-    for part in source.parts:
-        yield from _meeting_topics(part)
-    for table in source.tables:
-        yield from _meeting_topics(table.stream)
+    for node in _each_once(stream, lambda node: node.inputs):
+        if isinstance(node.source, StreamJoin | JoinOfRows):
+            yield placing_topics(node)
