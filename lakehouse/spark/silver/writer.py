@@ -215,7 +215,8 @@ class SilverWriter:
         if decision.kind == "swap" and not self._is_declared_for(decision):
             raise PlanError(
                 f"table {self.table.name!r} will be swapped for one under another declaration, at tick {decision.at}. "
-                "Run the application that declares it."
+                "Run the application that declares it. If the folder of the table was removed, to build it anew, "
+                "declare it under another name: what was decided about a table holds for its name."
             )
         if decision.kind in ("swap", "revert"):
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
