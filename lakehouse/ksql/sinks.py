@@ -195,10 +195,9 @@ def check_format(query_result: Relational, value_format: str, position: int, *, 
     """Raise SqlError for a value that a format can't hold."""
     value_columns = [c for c in query_result.columns if not c.is_key]
     for value_column in value_columns:
-        if value_column.kind.is_null:
-            raise SqlError(
-                f"can't infer a type of NULL for {value_column.name}. Give it one: CAST(NULL AS VARCHAR)", position
-            )
+        if value_column.kind.has_null:
+            place = value_column.name if value_column.kind.is_null else f"{value_column.name} {value_column.kind}"
+            raise SqlError(f"can't infer a type of NULL for {place}. Give it one: CAST(NULL AS VARCHAR)", position)
         if value_column.name in BOUNDS and isinstance(query_result.node, Stream):
             raise SqlError(
                 f"{value_column.name} is a reserved column name. Give it another one: {value_column.name} AS ...",

@@ -133,7 +133,9 @@ def has_map_inside(kind: Kind) -> bool:
 
 
 def check_key_type(kind: Kind, subject: str, position: int) -> None:
-    """Raise SqlError for a type that a key can't have: a map's entries have no order."""
+    """Raise SqlError for a type that a key can't have: a map's entries have no order, a field of NULL has no type."""
+    if kind.has_null and not kind.is_null:
+        raise SqlError(f"{subject}: can't infer a type of NULL in {kind}. Give it one: CAST(NULL AS VARCHAR)", position)
     if kind.name == "MAP" or has_map_inside(kind):
         raise SqlError(f"{subject}: a key can't be a {kind} here", position)
 

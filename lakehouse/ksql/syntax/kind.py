@@ -92,6 +92,11 @@ class Kind:
     def is_null(self) -> bool:
         return self.name == "NULL"
 
+    @property
+    def has_null(self) -> bool:
+        """True if it is NULL's type, or contains it, so that a column can't have it."""
+        return self.is_null or any(inner_kind.has_null for inner_kind in self.inner)
+
 
 BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP, NULL = map(
     Kind, ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "NULL")
