@@ -24,9 +24,8 @@ from typing import Any
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.names import beside_topic
 
-SUFFIX = "-covers"
-LONGEST_NAME = 249  # Kafka's limit for the length of a topic's name
 VERSION = 1
 # How many offsets before the end to read first for the newest cover; a marker follows each transaction.
 FIRST_OFFSETS = 100
@@ -77,12 +76,9 @@ class Cover:
 
 def covers_topic(topic: str) -> str:
     """Return the name of a changelog's topic of covers. Raises ConfigError for a name that is too long."""
-    if len(topic) + len(SUFFIX) > LONGEST_NAME:
-        raise ConfigError(
-            f"topic {topic!r} has {len(topic)} characters; expected at most {LONGEST_NAME - len(SUFFIX)}, since "
-            f"the topic beside it ends with {SUFFIX!r}. Give the sink a shorter name."
-        )
-    return topic + SUFFIX
+    if (fault := beside_topic.length_fault(topic)) is not None:
+        raise ConfigError(fault)
+    return beside_topic.covers_topic(topic)
 
 
 def read_newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | None:

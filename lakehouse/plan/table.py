@@ -22,7 +22,7 @@ from lakehouse.plan.expression.schema import (
     check_pseudo,
     check_topic,
 )
-from lakehouse.plan.names.beside_topic import TOPIC_NAME_MAX, covers_topic
+from lakehouse.plan.names.beside_topic import length_fault
 from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
@@ -415,12 +415,8 @@ class Changes(Declaration):
 
 def check_sink_topic(topic: str) -> str:
     """Return the name if a sink's topic can have it: the topic beside it, of its covers, needs a name as well."""
-    if len(covers_topic(check_topic(topic))) > TOPIC_NAME_MAX:
-        raise PlanError(
-            f"topic {topic[:40]!r}... has {len(topic)} characters; expected at most "
-            f"{TOPIC_NAME_MAX - len(covers_topic(''))}, since the topic beside it has {covers_topic('')!r} at its end. "
-            "Give the sink a shorter name."
-        )
+    if (fault := length_fault(check_topic(topic))) is not None:
+        raise PlanError(fault)
     return topic
 
 
