@@ -16,6 +16,6 @@ def length_fault(topic: str) -> str | None:
     if len(covers_topic(topic)) <= NAME_MAX:
         return None
     return (
-        f"topic {topic!r} has {len(topic)} characters; expected at most {NAME_MAX - len(ending)}, since the topic beside "
-        f"it ends with {ending!r}. Give the sink a shorter name."
+        f"topic {topic!r} has {len(topic)} characters; expected at most {NAME_MAX - len(ending)}, since the topic "
+        f"beside it ends with {ending!r}. Give the sink a shorter name."
     )
