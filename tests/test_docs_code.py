@@ -62,7 +62,7 @@ def declares(statement: ast.stmt) -> bool:
     names = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
     if isinstance(statement, ast.ImportFrom):
         return statement.module != "app"
-    return isinstance(statement, ast.Assign | ast.Expr | ast.Import) and not names & RUNNING
+    return isinstance(statement, ast.Assign | ast.Expr | ast.Import | ast.FunctionDef) and not names & RUNNING
 
 
 def check_calls(tree: ast.AST) -> int:
