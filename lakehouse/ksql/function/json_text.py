@@ -15,6 +15,10 @@ from lakehouse.plan.names.field import field_name
 from lakehouse.plan.names.json_path import json_pointer
 
 _FAMILY = "Texts and bytes"
+# A pattern for the next text, number with an exponent, other number, or anything else, of JSON without blanks.
+_JSON_PIECE = '"[^"]*"|-?[0-9.]+E[+-][0-9]+|-?[0-9.]+|[^"0-9-]+'
+_ESCAPED = {"\\\\": "\1", '\\"': "\2"}  # and the characters for them, which no JSON has, while pieces are searched for
+_ZEROS_MAX = 9999  # Jackson's own limit
 
 
 def _quote_json(text: str) -> str:
@@ -76,7 +80,41 @@ def _concat_json(*parts: Sql) -> str:
         merged_array = whole_texts[0]
     has_missing = " OR ".join(f"coalesce({whole_text}, '') = ''" for whole_text in whole_texts)
     all_objects = " AND ".join(f"{field_map} IS NOT NULL" for field_map in field_maps)
-    return f"CASE WHEN {has_missing} THEN NULL WHEN {all_objects} THEN {merged_object} ELSE {merged_array} END"
+    merged = f"CASE WHEN {has_missing} THEN NULL WHEN {all_objects} THEN {merged_object} ELSE {merged_array} END"
+    return let_sql(merged, "_joined", _without_exponents)
+
+
+def _without_exponents(json_text: str) -> str:
+    """Return JSON with 100000 in place of 1E+5; null if a number then has more zeros than Jackson writes."""
+    shortened = json_text
+    for escape, character in _ESCAPED.items():
+        shortened = f"replace({shortened}, {literal(escape)}, {literal(character)})"
+    pieces = f"regexp_extract_all({shortened}, {literal(_JSON_PIECE)}, 0)"
+    plain_pieces = f"transform({pieces}, _piece -> {_plain_number('_piece')})"
+    restored = "array_join(_plain, '')"
+    for escape, character in reversed(_ESCAPED.items()):
+        restored = f"replace({restored}, {literal(character)}, {literal(escape)})"
+    joined = f"CASE WHEN NOT exists(_plain, _piece -> _piece IS NULL) THEN {restored} END"
+    plain_text = let_sql(plain_pieces, "_plain", lambda _: joined)
+    return f"CASE WHEN {json_text} RLIKE '[0-9]E[+-]' THEN {plain_text} ELSE {json_text} END"
+
+
+def _plain_number(piece: str) -> str:
+    """Return a piece, without the exponent if it is a number with one: a digit, maybe others after a point, E, a sign.
+
+    As Java writes it, E+ comes only where all digits stand before the point.
+    """
+    whole, fraction, exponent = (
+        f"regexp_extract({piece}, '^-?([0-9])(?:[.]([0-9]+))?E([+-][0-9]+)', {place})" for place in (1, 2, 3)
+    )
+    power, digits = f"cast({exponent} AS int)", f"concat({whole}, {fraction})"
+    large = f"CASE WHEN {digits} = '0' THEN '0' ELSE rpad({digits}, {power} + 1, '0') END"
+    small = f"concat('0.', repeat('0', -{power} - 1), {digits})"
+    plain = (
+        f"concat(CASE WHEN {piece} LIKE '-%' THEN '-' ELSE '' END, CASE WHEN {power} > 0 THEN {large} ELSE {small} END)"
+    )
+    is_written = f"abs(length({fraction}) - {power}) <= {_ZEROS_MAX}"
+    return f"CASE WHEN {piece} NOT RLIKE '^-?[0-9.]+E' THEN {piece} WHEN {is_written} THEN {plain} END"
 
 
 def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
@@ -154,6 +192,11 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_CONCAT('{\"x\": 1.50}', '{\"y\": 2}', '{\"k\": true}')", '{"x":1.50,"y":2,"k":true}'),
         ("JSON_CONCAT('[1]', '{\"a\": 1}', '2', 'null')", '[1,{"a":1},2,null]'), ("JSON_CONCAT('1')", "1"),
         ("JSON_CONCAT('{}', CAST(NULL AS VARCHAR), '{}')", None),
+        ("JSON_CONCAT('{\"a 1E+5\": 1e5, \"b\": \"\\\" 1E+5\"}', '{\"c\": [-1.50e+10, 2E-8, -1.25e-9, 0e3, 7, true]}')",
+         '{"a 1E+5":100000,"b":"\\\" 1E+5","c":[-15000000000,0.00000002,-0.00000000125,0,7,true]}'),
+        ("JSON_CONCAT('[0.0e-8]', '1e-9999', '1')", f"[0.000000000,0.{'0' * 9998}1,1]"),
+        ("JSON_CONCAT('[1]', '1e10000')", None),
+        ("JSON_CONCAT('{\"p\": \"c:\\\\\", \"n\": 1e3}')", '{"p":"c:\\\\","n":1000}'),
     ),
     define_function(
         "JSON_ITEMS", _FAMILY, "text", "ksql_json_items({0})", k.array_of(k.STRING),
