@@ -28,6 +28,7 @@ SPARK = {
     "BYTES": "binary", "DATE": "date", "TIME": "int", "TIMESTAMP": "timestamp", "NULL": "string",
 }  # fmt: skip
 OTHER_NAMES = {"INT": "INTEGER", "VARCHAR": "STRING", "DEC": "DECIMAL"}
+_QUOTED_FIELDS = ("not", "select")  # the words that a type's text can have in backticks only
 # The types of values in topics, in JSON and in delimited text, where they differ.
 ON_THE_WAY = {"DATE": "int", "TIMESTAMP": "bigint"}
 
@@ -59,7 +60,8 @@ class Kind:
             case "ARRAY" | "MAP":
                 return f"{self.name.lower()}<{', '.join(inner_types)}>"
             case "STRUCT":
-                return f"struct<{', '.join(f'{n}: {t}' for n, t in zip(self.names, inner_types, strict=True))}>"
+                names = (f"`{name}`" if name.lower() in _QUOTED_FIELDS else name for name in self.names)
+                return f"struct<{', '.join(f'{n}: {t}' for n, t in zip(names, inner_types, strict=True))}>"
         return spark_names[self.name]
 
     def __str__(self) -> str:
