@@ -131,7 +131,8 @@ def test_a_path_with_bytes_that_are_no_utf_8_may_be_given_if_it_is_there(lakehou
 
 
 @pytest.mark.parametrize(
-    "line", ["quarantine orders --limit", "query SELECT --limit", "past log visits --limit", "past explain t --key k --tick"]
+    "line",
+    ["quarantine orders --limit", "query SELECT --limit", "past log visits --limit", "past explain t --key k --tick"],
 )
 def test_a_number_of_more_than_64_bits_is_bad_input(lakehouse, line):
     actual = lakehouse(*line.split(), "99999999999999999999")

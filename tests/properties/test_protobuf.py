@@ -192,7 +192,7 @@ def one(value: Any, field: Any, declared: Any) -> Any:
         case (precision, scale):
             try:
                 if name.startswith("google"):
-                    number = Decimal(value.value)
+                    number = Decimal(value.value or "0")  # as google/type/decimal.proto says
                 elif name:
                     number = Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale)
                 else:
