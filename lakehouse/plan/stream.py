@@ -5,7 +5,7 @@ Every step checks itself against the columns before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -75,16 +75,8 @@ class Stream(Declaration):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The topics behind the stream, directly or through tables, each with its schema."""
-        sources: dict[Source, None] = {}
-        seen_ids: set[int] = set()
-        waiting = [self]
-        while waiting:
-            stream = waiting.pop()
-            if id(stream) not in seen_ids:
-                seen_ids.add(id(stream))
-                sources.update(dict.fromkeys(stream.decodes))
-                waiting.extend(table.stream for table in reversed(stream.reads))
-        return tuple(sources)
+        streams = streams_behind(self, lambda stream: stream.reads)
+        return tuple(dict.fromkeys(source for stream in streams for source in stream.decodes))
 
     @property
     def decodes(self) -> tuple[Source, ...]:
@@ -436,6 +428,22 @@ class Stream(Declaration):
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""
         return FunctionSink.declared(self, name, function)
+
+
+def streams_behind(last_stream: Stream, inputs_of: Callable[[Stream], Iterable[Stream | Table]]) -> Iterator[Stream]:
+    """Yield a stream, and the streams behind it and behind its tables, each once and before its inputs.
+
+    inputs_of: which of a stream's inputs to follow.
+    """
+    seen_ids: set[int] = set()
+    waiting = [last_stream]
+    while waiting:
+        stream = waiting.pop()
+        if id(stream) not in seen_ids:
+            seen_ids.add(id(stream))
+            yield stream
+            inputs = reversed([*inputs_of(stream)])
+            waiting.extend(item.stream if isinstance(item, Table) else item for item in inputs)
 
 
 def walk(last_node: Stream | Table) -> tuple[Stream | Table, ...]:

@@ -36,6 +36,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse.formats.values.json_key import is_around_struct
 from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
 from lakehouse.formats.values.json_value import (
     json_for_reason,
@@ -54,7 +55,7 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates, unfit_value
-from lakehouse.plan.expression.schema import Column, base_type, field_types, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
 from lakehouse.semantics.number_text import exact_decimal
 
@@ -200,10 +201,7 @@ def _is_alone(members: Members, column: Column, schema: Any, is_key: bool) -> bo
     """
     base_name = base_type(column.type)
     if base_name == "struct" and is_key:
-        own_names = {name.lower() for name, _ in members}
-        return column.name.lower() not in own_names and any(
-            name.lower() in own_names for name in field_types(column.type)
-        )
+        return not is_around_struct(members, column, str.lower)
     return base_name == "map" and is_written_as(schema, "map")
 
 

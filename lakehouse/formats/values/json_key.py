@@ -15,6 +15,7 @@ A field that is absent from the object around the value is null, and so is the k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats.values import json_value
@@ -52,11 +53,20 @@ def _is_around(members: Members, column: Column, *, is_loose: bool) -> bool:
         return base_name != "string" or not is_loose
     if base_name == "map":
         return not is_loose
-    member_names = {json_value.upper_ascii(column_name) if is_loose else column_name for column_name, _ in members}
-    struct_names = {
-        json_value.upper_ascii(column_name) if is_loose else column_name for column_name in field_types(column.type)
-    }
-    column_name = json_value.upper_ascii(column.name) if is_loose else column.name
-    if is_loose:
-        return column_name in member_names and column_name not in struct_names
-    return column_name in member_names or not member_names & struct_names
+    if not is_loose:
+        return is_around_struct(members, column)
+    column_name = json_value.upper_ascii(column.name)
+    member_names = {json_value.upper_ascii(name) for name, _ in members}
+    struct_names = {json_value.upper_ascii(name) for name in field_types(column.type)}
+    return column_name in member_names and column_name not in struct_names
+
+
+def is_around_struct(members: Members, column: Column, compared_form: Callable[[str], str] = str) -> bool:
+    """Say whether an object stands around a struct, a key's only column, rather than being it.
+
+    It does if it has a field of the column's name, or none of the struct's. compared_form: gives the form in which
+    names are compared, such as in lower case.
+    """
+    member_names = {compared_form(name) for name, _ in members}
+    struct_names = map(compared_form, field_types(column.type))
+    return compared_form(column.name) in member_names or member_names.isdisjoint(struct_names)

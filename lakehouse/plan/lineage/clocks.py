@@ -8,39 +8,20 @@ streams do not meet: each keeps its own time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakehouse.plan.origin import Source, TableJoin
 from lakehouse.plan.rows import JoinOfRows
+from lakehouse.plan.stream import Stream, streams_behind
 from lakehouse.plan.stream_join import StreamJoin
-
-if TYPE_CHECKING:
-    from lakehouse.plan.stream import Stream
-    from lakehouse.plan.table import Table
 
 
 def placing_topics(stream: Stream) -> frozenset[str]:
     """Return the topics whose records give a stream's records their positions; a table that is looked up gives none."""
-    topics: set[str] = set()
-    for node in _each_once(
+    streams = streams_behind(
         stream, lambda node: node.source.parts if isinstance(node.source, TableJoin) else node.inputs
-    ):
-        if isinstance(node.source, Source):
-            topics.add(node.source.topic)
-    return frozenset(topics)
-
-
-def _each_once(stream: Stream, inputs_of: Callable[[Stream], Iterable[Stream | Table]]) -> Iterator[Stream]:
-    """Yield a stream, and the streams behind it and behind its tables, each before its inputs."""
-    seen_ids: set[int] = set()
-    waiting = [stream]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen_ids:
-            seen_ids.add(id(node))
-            yield node
-            waiting.extend(item.stream if hasattr(item, "stream") else item for item in reversed([*inputs_of(node)]))
+    )
+    return frozenset(node.source.topic for node in streams if isinstance(node.source, Source))
 
 
 def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
@@ -60,6 +41,6 @@ def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
 
 def _meeting_topics(stream: Stream) -> Iterator[frozenset[str]]:
     """Yield the topics of each join behind a stream, also through tables."""
-    for node in _each_once(stream, lambda node: node.inputs):
+    for node in streams_behind(stream, lambda node: node.inputs):
         if isinstance(node.source, StreamJoin | JoinOfRows):
             yield placing_topics(node)

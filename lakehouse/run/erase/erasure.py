@@ -175,7 +175,7 @@ class Eraser:
         self._lake, self._app, self._publish, self._listen = lake, app, publish, listen
         self._layout: Layout = lake.layout
         self._differing: Mapping[str, Difference] = {}
-        self._why, self._rebuild_reverted = why, False
+        self._why = why
 
     def erase(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool = False) -> Erased:
         """Erase a subject's records, or go on with an erasure of it that was interrupted. See `plan_erasure`.
@@ -187,11 +187,10 @@ class Eraser:
         a killed ingest left a tick half written.
         """
         check_subject(self._app, subject)
-        self._rebuild_reverted = rebuild_reverted
         with erasure_lease(self._layout):
-            return self._erase_alone(subject, values)
+            return self._erase_alone(subject, values, rebuild_reverted=rebuild_reverted)
 
-    def _erase_alone(self, subject: ErasureSubject, values: Iterable[str]) -> Erased:
+    def _erase_alone(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool) -> Erased:
         searched_values = {*subject.texts, *values}
         ValuePattern(searched_values, ())  # fails now, and not after all is done
         why = self._why
@@ -204,7 +203,7 @@ class Eraser:
         ):
             erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
-            ("chosen", lambda current: self._choose(current, subject)),
+            ("chosen", lambda current: self._choose(current, subject, rebuild_reverted=rebuild_reverted)),
             ("deleted", self._delete),
             ("swapped", self._swap),
             ("published", self._publish_differences),
@@ -218,13 +217,13 @@ class Eraser:
         erasure, result = search_erased(self._layout, erasure, searched_values)
         return Erased(erasure, self._differing, result.occurrences)
 
-    def _choose(self, erasure: Erasure, subject: ErasureSubject) -> Erasure:
+    def _choose(self, erasure: Erasure, subject: ErasureSubject, *, rebuild_reverted: bool) -> Erasure:
         """Keep the places of the records. Before its note is written, an erasure has changed nothing."""
         interventions.check_complete(self._lake, BronzeState(tick=self._lake.progress(self._lake.bronze).tick))
         rows = erasable_records(self._lake, self._app, subject).persist()
         try:
             plan = _plan_records(self._lake, self._app, rows)
-            if plan.reverted and not self._rebuild_reverted:
+            if plan.reverted and not rebuild_reverted:
                 raise PlanError(
                     f"erase: {tables_text(plan.reverted)}: an erasure builds them from all records, so what a revert "
                     "took away comes back. Expected --rebuild-reverted, if that may be; or fix or erase the records "
