@@ -15,6 +15,12 @@ from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.avro_schema import AvroType
 
 ReadBytes = Callable[[bytes, int], tuple[Any, int]]
+
+
+class BrokenBytes(Unfit):
+    """The bytes are no value of their writer's type, whatever is declared. The message is the reason."""
+
+
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
@@ -48,7 +54,7 @@ def _read_varint(data: bytes, place: int, bits: int) -> tuple[int, int]:
         if byte < 0x80:
             number &= (1 << bits) - 1
             return (number >> 1) ^ -(number & 1), place
-    raise Unfit(f"expected a number of at most {(bits + 6) // 7} bytes, found a longer one")
+    raise BrokenBytes(f"expected a number of at most {(bits + 6) // 7} bytes, found a longer one")
 
 
 def _byte(data: bytes, place: int) -> int:
@@ -57,8 +63,8 @@ def _byte(data: bytes, place: int) -> int:
     return data[place]
 
 
-def _end_of_bytes(expected_count: int, left_count: int) -> Unfit:
-    return Unfit(f"the bytes end too early: expected {expected_count} more, found {left_count}")
+def _end_of_bytes(expected_count: int, left_count: int) -> BrokenBytes:
+    return BrokenBytes(f"the bytes end too early: expected {expected_count} more, found {left_count}")
 
 
 def _take(data: bytes, place: int, count: int) -> tuple[bytes, int]:
@@ -89,7 +95,7 @@ def read_bytes(data: bytes, place: int) -> tuple[bytes, int]:
     """Return bytes that have their length before them, and the place after them. Raises Unfit."""
     length, place = read_long(data, place)
     if length < 0:
-        raise Unfit(f"expected a length, found {length}")
+        raise BrokenBytes(f"expected a length, found {length}")
     return _take(data, place, length)
 
 
@@ -115,8 +121,8 @@ def read_block_count(data: bytes, place: int) -> tuple[int, int]:
     return count, place
 
 
-def _too_few_items(count: int, left_count: int) -> Unfit:
-    return Unfit(f"the bytes end too early: expected {count} items, found {left_count} bytes")
+def _too_few_items(count: int, left_count: int) -> BrokenBytes:
+    return BrokenBytes(f"the bytes end too early: expected {count} items, found {left_count} bytes")
 
 
 def skip(avro_type: AvroType, data: bytes, place: int) -> int:
@@ -168,5 +174,5 @@ def read_branch_index(data: bytes, place: int, count: int) -> tuple[int, int]:
     """Return the index of a union's branch or an enum's symbol, and the place after it. Raises Unfit."""
     index, place = read_int(data, place)
     if not 0 <= index < count:
-        raise Unfit(f"expected an index below {count}, found {index}")
+        raise BrokenBytes(f"expected an index below {count}, found {index}")
     return index, place

@@ -255,7 +255,7 @@ def _record_reader(avro_type: AvroType, types_by_name: dict[str, str], ignores_c
                 else:
                     row[name], place = reader(data, place)
             except Unfit as error:
-                raise Unfit(f"field {name}: {error}") from error
+                raise type(error)(f"field {name}: {error}") from error
         return row, place
 
     return read

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro.avro_bytes import ReadBytes, read_whole
+from lakehouse.formats.avro.avro_bytes import BrokenBytes, ReadBytes, read_whole
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.codec.avro_codec import AvroCodec
 from lakehouse.formats.codec.codec import Row
@@ -164,6 +164,7 @@ class _Event:
         envelope = self._read_event(data)
         operation, after = envelope["op"], envelope["after"]
         if operation == DELETE or (operation == TRUNCATE and self.options.applies_truncates):
+            self._check_meta_bytes(data)
             return None
         if operation not in ROW_AFTER:
             raise unfit_operation(envelope)
@@ -172,6 +173,16 @@ class _Event:
         self._mark_unsent(after)
         metas = {".".join(path): _value_at(read(data, PREFIX_LENGTH)[0], path) for path, read in self._metas}
         return {**after, **metas}
+
+    def _check_meta_bytes(self, data: bytes) -> None:
+        """Raise Unfit if the bytes of a meta column are broken. Of a delete, whether its value fits is not asked."""
+        for _, read in self._metas:
+            try:
+                read(data, PREFIX_LENGTH)
+            except BrokenBytes:
+                raise
+            except Unfit:
+                continue
 
     def flattened_row(self, data: bytes) -> Row | None:
         """Return the row that stands alone; None if its field __deleted is true."""
