@@ -65,7 +65,14 @@ KEY = record("Key", ID="int")
 EMPTY = dict.fromkeys(FIELDS)
 
 
-def decoded(value: Any, written_by: Any = ENVELOPE, key: int = 1, schema: str = SCHEMA, **options: Any) -> Any:
+def decoded(
+    value: Any,
+    written_by: Any = ENVELOPE,
+    key: int = 1,
+    schema: str = SCHEMA,
+    bytes_replaced: tuple[bytes, bytes] = (b"", b""),
+    **options: Any,
+) -> Any:
     """Return the row of a value that another library writes, None for a delete, or the reason."""
     source = lh.debezium("shop.orders", key="id int", schema=schema, format="avro", **options).source
     assert isinstance(source, Source)
@@ -73,7 +80,7 @@ def decoded(value: Any, written_by: Any = ENVELOPE, key: int = 1, schema: str = 
     for id, own_schema, item in ((1, KEY, {"ID": key}), (2, written_by, value)):
         written = io.BytesIO()
         fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(own_schema))), item)
-        data.append(with_prefix(id, written.getvalue()))
+        data.append(with_prefix(id, written.getvalue().replace(*bytes_replaced)))
     schemas = WriterSchemas({1: WriterSchema("AVRO", json.dumps(KEY)), 2: WriterSchema("AVRO", json.dumps(written_by))})
     result = decode_record(source, Record("shop.orders", "t", 0, 0, 1, *data, 1, 1), lambda topic, part: schemas)
     if isinstance(result, BadRecord):
@@ -114,6 +121,15 @@ def test_operations_with_a_row(operation: str) -> None:
 
 def test_a_delete_is_a_null_value() -> None:
     assert decoded(event("d")) is None
+
+
+def test_of_a_delete_the_bytes_of_meta_columns_are_read_and_their_values_are_not() -> None:
+    """As on Spark: what is declared is read, of each event, and bytes with a negative length have no end."""
+    assert decoded(event("d"), bytes_replaced=(b"\x023", b"\x01")) is None, "nobody reads the version"
+    reason = decoded(event("d"), bytes_replaced=(b"\x023", b"\x01"), meta="version string from 'source.version'")
+    assert reason == "value: schema 2: field source: field version: expected a length, found -1"
+    too_long = event("d") | {"source": {"version": "3", "ts_ms": 7, "lsn": 2**40}}
+    assert decoded(too_long, meta="lsn int from 'source.lsn'") is None
 
 
 def test_flattened_rows_say_that_they_are_deleted() -> None:
