@@ -32,7 +32,7 @@ def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
     assert ("n=1, city=Rome" in added, "null" in added) == (True, False)
     assert ("n=1 " in changed, "n=2, sum=0.10" in changed, "Rome" in changed) == (True, True, False)
     assert "the first 2 of 8 rows; --limit shows more" in "\n".join(lines)
-    assert "visits: 1 rows added, 0 removed, 7 changed, if applied. Nothing was changed." in lines
+    assert "visits: 1 row added, 0 removed, 7 changed, if applied. Nothing was changed." in lines
 
 
 def test_a_plan_has_them_as_json_and_a_change_that_was_made_has_not(capsys):

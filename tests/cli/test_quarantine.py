@@ -96,7 +96,7 @@ def test_a_function_is_tried(lake, lakehouse):
     assert '{"amount": 1}' in out
     assert "the fix gave nothing for it" in out
     assert "  2. decide on the intervention fixed, at a tick of its own, and bring newest to it\n" in out
-    assert out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
+    assert out.endswith("Records that fit now: 2; that still do not: 1. Nothing was changed.\n")
     fix = ("--app", "app.py", "--fix", "app.py:repair", "--plan", "--json")
     actual = lines(lakehouse("repair", "replay", "orders", *fix).out)
     assert [(r["offset"], r["fits"], r["value_before"], r["value"]) for r in actual] == [
@@ -113,19 +113,20 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
     (folder / "key").write_bytes(b"k2")
     actual = lines(lakehouse(*one, "--value-file", "value.json", "--key-file", "key", "--json").out)
     assert [(r["fits"], r["key_before"], r["key"], r["value"]) for r in actual] == [(True, "k", "k2", '{"amount": 5}')]
-    assert "1 records fit now" in lakehouse(*one, "--null-value").out
+    assert "Records that fit now: 1" in lakehouse(*one, "--null-value").out
     bad = lakehouse(*one, "--value", "five").out
     assert "value: expected a JSON object, found five" in bad
-    assert "0 records fit now, 1 still do not" in bad
+    assert "Records that fit now: 0; that still do not: 1" in bad
     number = ("repair", "replay", "numbers", "--app", "app.py", "--plan", "--value", "8", "--key", "3", "--json")
     assert lines(lakehouse(*number).out)[0]["value"] == "\0\0\0\0\0\0\0\b"
 
     assert (
-        "0 records fit now, 3 still do not" in lakehouse("repair", "replay", "orders", "--app", "app.py", "--plan").out
+        "Records that fit now: 0; that still do not: 3"
+        in lakehouse("repair", "replay", "orders", "--app", "app.py", "--plan").out
     )
     (folder / "other.py").write_text(APP.replace("amount int", "amount string"))
     out = lakehouse("repair", "replay", "orders", "--app", "other.py", "--plan").out
-    assert "2 records fit now, 1 still do not" in out
+    assert "Records that fit now: 2; that still do not: 1" in out
     assert "new value" not in out
 
 
@@ -140,7 +141,7 @@ def test_a_plan_is_refused_as_the_replay_would_be(lake, lakehouse, folder):
     fix = ("repair", "replay", "orders", "--app", "joined.py", "--fix", "repair")
     planned, done = lakehouse(*fix, "--plan"), lakehouse(*fix)
     assert (planned.code, done.code, done.out) == (2, 2, "")
-    assert planned.out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
+    assert planned.out.endswith("Records that fit now: 2; that still do not: 1. Nothing was changed.\n")
     assert planned.err == done.err
     assert "stream 'orders' is joined with another stream, for table 'pairs'" in planned.err
     told = lakehouse(*fix, "--plan", "--json")

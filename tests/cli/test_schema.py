@@ -300,7 +300,7 @@ def test_lines_become_records_in_avro(
     facts = json.loads(produced.out)["schemas"]
     assert {name: fact["subject"] for name, fact in facts.items()} == {"value": "made-value", "key": "made-key"}
     by_newest = lakehouse(*line)
-    assert "2 records were written to topic made, by made-value (schema" in words(by_newest.out)
+    assert "2 records written to topic made, by made-value (schema" in words(by_newest.out)
     row = {"city": "Rome", "amount": Decimal("12.50"), "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "raw": b"hi"}
     for key, value in records(broker, "made", 4)[::2]:
         assert (schema_id(key or b""), schema_id(value or b"")) == (facts["key"]["id"], facts["value"]["id"])

@@ -225,7 +225,7 @@ def test_a_deployment_is_staged_approved_and_promoted(run, tmp_path, shop, cases
     assert (states["promote"] == "success") == ("promote" in commands) == (states["facts"] == "success")
     if "promote" in commands:
         assert "--why=--app=x --lake" in calls[1]
-        counted = ["totals: 1 rows added, 0 removed, 2 changed"]
+        counted = ["totals: 1 row added, 0 removed, 2 changed"]
         assert actual["tasks"]["stage"]["xcom"] == {
             "records": 9, "stages": ["1. swap"], "tables": counted, "event": "done",
         }  # fmt: skip

@@ -76,7 +76,7 @@ def test_the_stages_of_a_replay(layout: Layout) -> None:
     )
     assert (plan.expected.records, plan.expected.tick, plan.basis.decided_tick) == (3, None, 0)
     assert plan.describe() == [
-        "keep 3 records of stream orders with their new bytes",
+        "keep the new bytes of 3 records of stream orders",
         "decide on the intervention fixed, at a tick of its own, and bring newest, sums to it",
     ]
 

@@ -19,6 +19,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of, with_app
 from lakehouse.errors import ConfigError
 from lakehouse.lake.layout import NEXT
+from lakehouse.markup.quantity import quantity
 
 
 def stage(
@@ -60,7 +61,7 @@ def stage(
         return
     say_differences(plan.expected.differing)
     show.say(
-        f"\n{plan.expected.records:,} records of bronze were read. Nothing was changed. "
+        f"\n{quantity(plan.expected.records, 'record')} of bronze read. Nothing was changed. "
         f"Next: lakehouse deploy promote{with_app(app)}{with_name(name)}"
     )
 

@@ -13,6 +13,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError, NotFound
+from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
     from lakehouse.run.schemas.produced import ProducedSchema
@@ -121,7 +122,9 @@ def produce(
         show.as_json({"topic": topic, "records": record_count} | ({"schemas": schema_facts} if schemas else {}))
     else:
         by_schemas = ", ".join(f"{known.subject} (schema {known.id})" for known in schemas.values())
-        show.say(f"{record_count:,} records were written to topic {topic}{f', by {by_schemas}' if schemas else ''}.")
+        show.say(
+            f"{quantity(record_count, 'record')} written to topic {topic}{f', by {by_schemas}' if schemas else ''}."
+        )
 
 
 def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None], kind: str) -> dict[str, ProducedSchema]:

@@ -12,6 +12,7 @@ from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
+from lakehouse.markup.quantity import quantity
 from lakehouse.semantics.time.moment import to_datetime
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None
             lambda first_rows, caption: show.print_table(stream, column_titles, first_rows, caption=caption),
         )
         record_count, open_count = count_quarantined_records(layout, stream, choice)
-        show.say(f"{record_count:,} records, {open_count:,} of them open: no replay has fixed them.")
+        show.say(f"{quantity(record_count, 'record')}, {open_count:,} of them open: no replay has fixed them.")
 
 
 def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:

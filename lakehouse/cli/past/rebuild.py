@@ -21,6 +21,7 @@ from lakehouse.cli.terminal.moments import (
 )
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
+from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -180,4 +181,4 @@ def _say_new_table(name: str, origin_text: str, new_content: Content, json: bool
     if json:
         show.as_json({"table": name, "of": origin_text, "rows": new_content.rows, "hash": str(new_content.hash)})
     else:
-        show.say(f"Table {name} is {origin_text}: {new_content.rows:,} rows, hash {new_content.hash}.")
+        show.say(f"Table {name} is {origin_text}: {quantity(new_content.rows, 'row')}, hash {new_content.hash}.")

@@ -22,6 +22,7 @@ from lakehouse.cli.terminal.options import (
 )
 from lakehouse.cli.terminal.row_differences import differing_rows
 from lakehouse.errors import ConfigError
+from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
     from lakehouse.plan.table import Table
@@ -96,7 +97,7 @@ def backfill(
             | ({"read_by": tables_below} if tables_below else {})
         )
         return
-    show.say(f"{outcome.records:,} records of bronze {'are' if record_range is not None and plan else 'were'} read.")
+    show.say(f"{quantity(outcome.records, 'record')} of bronze read.")
     if repair_plan is not None:
         say_stages(repair_plan)
     say_what_changed(app, application.table(table), outcome)
@@ -158,7 +159,9 @@ def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled
     from lakehouse.plan.rows import takes_out
 
     differences, table_name = outcome.differing, declared_table.name
-    row_counts = f"{differences.added:,} rows added, {differences.removed:,} removed, {differences.changed:,} changed"
+    row_counts = (
+        f"{quantity(differences.added, 'row')} added, {differences.removed:,} removed, {differences.changed:,} changed"
+    )
     if outcome.tick is None:
         if differences.changes:
             row_caption = f"the first {len(differences.changes):,} of {differences.keys:,} rows; --limit shows more"

@@ -117,7 +117,9 @@ def attempt_fix(
         tick_text = (
             "Nothing was changed." if replay_tick is None else f"Those that fit count from tick {replay_tick} on."
         )
-        show.say(f"{len(fix_result.fixed):,} records fit now, {len(fix_result.bad):,} still do not. {tick_text}")
+        show.say(
+            f"Records that fit now: {len(fix_result.fixed):,}; that still do not: {len(fix_result.bad):,}. {tick_text}"
+        )
     if refusal is not None:
         raise refusal
 

@@ -10,6 +10,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
+from lakehouse.markup.quantity import quantity
 from lakehouse.phases import phase
 
 if TYPE_CHECKING:
@@ -108,12 +109,10 @@ def _outcome_facts(outcome: Rehydrated) -> dict[str, Any]:
 
 
 def _print_outcome(outcome: Rehydrated) -> None:
-    topic_state = (
-        f"created, with {outcome.partitions} partitions" if outcome.created else f"{outcome.partitions} partitions"
-    )
+    topic_state = f"{'created, with ' if outcome.created else ''}{quantity(outcome.partitions, 'partition')}"
     run_text = "by this run" if outcome.written == outcome.records else f"{outcome.written:,} of them by this run"
     show.say(
-        f"{outcome.records:,} records of {outcome.topic} were written to topic {outcome.to} ({topic_state}), "
+        f"{quantity(outcome.records, 'record')} of {outcome.topic} written to topic {outcome.to} ({topic_state}), "
         f"{run_text}."
     )
     shifted_parts = [moved_part for moved_part in outcome.moved if not moved_part.keeps_offsets]

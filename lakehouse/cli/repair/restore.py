@@ -8,6 +8,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
+from lakehouse.markup.quantity import quantity
 
 
 def restore(
@@ -32,4 +33,4 @@ def restore(
     if json:
         show.as_json({"table": table, "topic": topic, "rows": row_count})
     else:
-        show.say(f"Table {table} was restored from topic {topic}: {row_count:,} rows.")
+        show.say(f"Table {table} was restored from topic {topic}: {quantity(row_count, 'row')}.")

@@ -16,6 +16,7 @@ from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
 from lakehouse.cli.terminal.waiting import SILENCE_SECONDS, PhaseLines, phases_shown_by
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.markup.quantity import quantity
 from lakehouse.phases import describe_phases, phase, phases_under_way, seconds_idle
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
@@ -251,7 +252,7 @@ def print_summary(done_event: dict[str, Any]) -> None:
     ]
     show.print_table("Tables", ("table", "rows", "version", "tick"), table_rows)
     show.say(
-        f"{done_event['rows']:,} records ingested in {done_event['seconds']:.1f} s; bronze is at tick "
+        f"{quantity(done_event['rows'], 'record')} ingested in {done_event['seconds']:.1f} s; bronze is at tick "
         f"{done_event.get('tick', 0):,}."
     )
     for stream, records in done_event.get("quarantined", {}).items():

@@ -12,6 +12,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, KafkaUnavailable
+from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
     from lakehouse.run.drill.logbook import DrillCase
@@ -82,7 +83,7 @@ def drill(
         show.as_json(asdict(drill_result))
     else:
         show.say(
-            f"Table {drill_result.table} at tick {drill_result.tick:,}: {drill_result.rows:,} rows, hash "
+            f"Table {drill_result.table} at tick {drill_result.tick:,}: {quantity(drill_result.rows, 'row')}, hash "
             f"{drill_result.hash}. "
             f"{'Every damage was found, and nothing is lost' if drill_result.ok else 'SOMETHING IS WRONG'}; "
             f"{drill_result.seconds} s."

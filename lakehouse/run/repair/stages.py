@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from lakehouse.markup.quantity import quantity
 from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.table import Table
 
@@ -66,7 +67,8 @@ class KeepLate:
     records: int
 
     def describe(self) -> str:
-        return f"keep the places of {self.records:,} late records of table {self.table}, up to tick {self.last_tick}"
+        late_records = quantity(self.records, "late record")
+        return f"keep the places of {late_records} of table {self.table}, up to tick {self.last_tick}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class KeepFixes:
     fixes: tuple[FixedBytes, ...]
 
     def describe(self) -> str:
-        return f"keep {len(self.fixes):,} records of stream {self.stream} with their new bytes"
+        return f"keep the new bytes of {quantity(len(self.fixes), 'record')} of stream {self.stream}"
 
 
 @dataclass(frozen=True, slots=True)

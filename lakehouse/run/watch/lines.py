@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse.lake.null_keys import null_keys_sentence
+from lakehouse.markup.quantity import quantity
 from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.semantics.failures import OF_ROWS
 from lakehouse.settings.config import Log
@@ -51,9 +52,8 @@ class Lines:
 
     def write_summary(self, last: Mapping[str, Any]) -> None:
         """Write the last line, a summary of the run. last: the "done" event."""
-        summary = (
-            f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
-        )
+        ingested = quantity(last["rows"], "record")
+        summary = f"{ingested} ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
         quarantined = ", ".join(f"{stream} {records:,}" for stream, records in last.get("quarantined", {}).items())
         null_keys = ", ".join(f"{table} {records:,}" for table, records in last.get("null_keys", {}).items())
         parts = [summary, *([f"in the quarantine: {quarantined}"] if quarantined else [])]
