@@ -156,6 +156,15 @@ def test_rules_that_are_cited_exist() -> None:
     assert not cited - numbered
 
 
+def test_each_rule_names_scenarios_or_tests_that_check_it() -> None:
+    page = (PROJECT / "docs" / "rules.md").read_text()
+    scenarios = {file.stem for file in (PROJECT / "tests" / "scenarios").glob("*.json")}
+    for number, names in re.findall(r"^\| (\d+) \| .* \| (.*?) \|$", page, re.MULTILINE):
+        for name in re.findall(r"`([^`]+)`", names):
+            is_there = (PROJECT / name).exists() if "/" in name else fnmatch.filter(scenarios, name)
+            assert is_there, f"rule {number}: {name}"
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)

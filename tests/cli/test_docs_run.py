@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PAGES = (
     # operations.md runs the application, so it comes before changelog.md, where another lake takes its topic over.
     "time-travel", "operations", "audit", "explain", "changelog", "partitions", "testing", "backfill", "rebuild",
-    "bad-records", "rehydrate", "upkeep",
+    "expectations", "bad-records", "rehydrate", "upkeep",
 )  # fmt: skip
 TICKS = (
     '7\t{"customer": "cem", "item": "tea", "amount": 21.00}\t2026-02-01T12:10:00Z\n'

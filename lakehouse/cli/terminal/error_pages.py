@@ -61,7 +61,7 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
                 "`lakehouse plan` shows what; a backfill, or a deployment, builds it anew",
             ),
         ),
-        ("streams-and-tables.md", "backfill.md", "deploy.md"),
+        ("streams-and-tables.md", "changing.md", "deploy.md"),
     ),
     errors.ExpressionError: ErrorPage(
         "An expression of a declaration can't be read, names no column, or could give another result when it is "
@@ -122,7 +122,7 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
             ),
             ("a stream is declared otherwise in a process that runs", "give one of the two streams another name"),
         ),
-        ("operations.md", "object-store.md"),
+        ("processes.md", "object-store.md"),
     ),
     errors.Fenced: ErrorPage(
         "Another writer has taken the table over, and this one stopped at once. Nothing was written twice, nothing "
@@ -133,7 +133,7 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
                 "stop one of them; `--tables` and `--part` divide the tables among processes",
             ),
         ),
-        ("operations.md",),
+        ("processes.md",),
     ),
     errors.DataLoss: ErrorPage(
         "Kafka no longer has records that bronze expects next, or a record is larger than the lake takes. The "
@@ -206,7 +206,7 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
             ("a record", "fix it at its place: `lakehouse repair replay STREAM --position ...`; or change the rule"),
             ("a row", "`lakehouse past explain TABLE --key KEY` shows its records; send one that corrects it"),
         ),
-        ("bad-records.md",),
+        ("expectations.md", "bad-records.md"),
     ),
     errors.StorageError: ErrorPage(
         "A table in the lake contradicts its own log or its plan: somebody else wrote into it, files are gone, "
