@@ -40,7 +40,7 @@ PLANS = {
 }
 
 # Tests of some seconds each would be two thirds of `make test`: each run draws one in so many.
-ROTATED_SHARE = 6
+ROTATED_SHARE = 10
 LONGEST = ("tests/spark/test_scenarios.py", "tests/ksql/test_on_spark.py", "tests/cli/test_end_to_end.py")
 
 # Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.

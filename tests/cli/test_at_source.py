@@ -39,7 +39,7 @@ def rows(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_every_reader_takes_a_position(spark: SparkSession, folder: Path, lakehouse: Command) -> None:
     (folder / "app.sql").write_text(APP)
     app = load_app("app.sql")

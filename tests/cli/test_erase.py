@@ -81,7 +81,7 @@ def fill(shop: Shop, lakehouse: Any) -> None:
     assert run.code == 0, run.err
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_a_key_leaves_the_lake_and_the_topics(spark, shop, lakehouse):
     fill(shop, lakehouse)
     plan = lakehouse(*ERASE, "--plan", "--json")

@@ -278,7 +278,7 @@ def orders_of(*customers: str, first: int = 0, tick: int = 1, topic_id: str = "o
     ]
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_nobody_intervenes_in_its_tables_between_its_steps(bench: Bench) -> None:
     """What was staged before, or a version of before, would bring the person back."""
     records = [*orders_of(ANNA, BO), *orders_of(BO, ANNA, first=2, tick=2)]
@@ -317,7 +317,7 @@ def raise_killed(*_: object, **__: object) -> None:
     raise Killed
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_a_revert_comes_back_only_if_one_says_so(bench: Bench) -> None:
     records = [*orders_of(ANNA, BO), *orders_of(BO, first=2, tick=2)]
     write_bronze(bench.lake, SHOP, records[:2])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+import pytest
 from sqlglot.dialects.spark import Spark
 
 from lakehouse.errors import LakehouseError
@@ -57,6 +58,7 @@ def compiled(word: str) -> Iterator[tuple[str, object]]:
         yield scope.sql(syntax_tree(text)).text, wanted
 
 
+@pytest.mark.rotated
 def test_a_column_may_have_any_word_of_sql_as_its_name() -> None:
     wrong = []
     for word in WORDS:

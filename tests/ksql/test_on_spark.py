@@ -100,7 +100,7 @@ def in_one_batch(scenario: Scenario) -> Batch:
 
 
 @pytest.mark.parametrize(
-    "share", [pytest.param(4, id=f"quarter-{DRAWN}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+    "share", [pytest.param(8, id=f"eighth-{DRAWN}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 )
 def test_scenarios(spark: SparkSession, tmp_path: Path, share: int) -> None:
     few = [scenario for scenario in SCENARIOS if scenario.path.stem in FEW]

@@ -86,6 +86,7 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     assert 0 < len(set(looked_at)) <= 3
 
 
+@pytest.mark.rotated
 def test_a_set_of_many_values_is_published_once_a_tick(spark: SparkSession, layout: Layout) -> None:
     """Publishing 16,000 different values of one key with every change was quadratic."""
     from lakehouse.spark.changelog import changefeed

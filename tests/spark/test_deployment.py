@@ -157,7 +157,7 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
         refuse_another_back(bench.lake, OLD)
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_a_table_that_the_lake_lacks_is_built_with_those_that_read_it(bench: Bench) -> None:
     """The table is not swapped, for there is none: the next run builds it, and it agrees with what read it before."""
     from lakehouse.run.deploy.deployment import plan_deployment

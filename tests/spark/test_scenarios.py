@@ -1,8 +1,8 @@
 """Scenario files on real Spark and Delta: the result that counts.
 
 Many scenarios go through one lake at once, each under names of its own: one Spark job takes in a tick for all of them.
-A few hold every kind of step, window, aggregate, option and format between them. The core runs a sixth of these in one
-batch, another sixth in each run; `make test-all` runs all of them, in one batch and in two, and the rest.
+A few hold every kind of step, window, aggregate, option and format between them. The core runs a tenth of these in one
+batch, another tenth in each run; `make test-all` runs all of them, in one batch and in two, and the rest.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def few() -> list[Scenario]:
     return chosen
 
 
-def sixth() -> list[Scenario]:
-    """A sixth of the few, drawn for this run."""
-    return Random(draw()).sample(few(), -(-len(few()) // 6))
+def tenth() -> list[Scenario]:
+    """A tenth of the few, drawn for this run."""
+    return Random(draw()).sample(few(), -(-len(few()) // 10))
 
 
 def rest() -> list[Scenario]:
@@ -100,12 +100,12 @@ def rest() -> list[Scenario]:
     ("choice", "batch"),
     [
         # Each table in each batch takes seconds. The model takes in every scenario one by one: tests/plan.
-        (sixth, whole),
+        (tenth, whole),
         pytest.param(few, whole, marks=pytest.mark.slow),
         pytest.param(few, halves, marks=pytest.mark.slow),
         pytest.param(rest, whole, marks=pytest.mark.slow),
     ],
-    ids=[f"sixth-{DRAWN}", "few-all", "few-halves", "rest-all"],
+    ids=[f"tenth-{DRAWN}", "few-all", "few-halves", "rest-all"],
 )
 def test_scenarios(
     spark: SparkSession,
