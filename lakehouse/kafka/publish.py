@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException
-
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.covers import Cover, covers_topic
 from lakehouse.kafka.headers import fit_record
@@ -21,13 +19,14 @@ from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.kafka.rights import PUBLISH_PREFIX
 from lakehouse.kafka.topics import Cluster
 from lakehouse.kafka.transactional import (
-    TRANSACTION_SECONDS,
-    abort_transaction,
+    OnDelivery,
+    TransactionFailed,
     largest_batch_bytes,
+    open_transaction,
     produce_one,
     transactional_producer,
 )
-from lakehouse.plan.expression.schema import state_topic
+from lakehouse.plan.names.beside_topic import state_topic
 
 
 class Publisher:
@@ -62,38 +61,27 @@ class Publisher:
         Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic.
         """
         published_count = 0
-        delivery_errors: list[str] = []
-
-        def on_delivery(error: Any, _message: Any) -> None:
-            if error is not None:
-                delivery_errors.append(error.str())
-
+        taken_over = f"topic {self.topic!r}: another publisher has taken over; this one stops."
         try:
-            self._producer.begin_transaction()
-            for record in records:
-                target_topic = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
-                self._send(
-                    target_topic, fit_record(record, target_topic, self._largest_bytes[target_topic]), on_delivery
-                )
-                published_count += target_topic == self.topic
-            # Stamped with the present time: Kafka closes segments by record times, and compacts only closed ones.
-            cover_record = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
-            self._send(covers_topic(self.topic), cover_record, on_delivery)
-            self._producer.commit_transaction(TRANSACTION_SECONDS)
-        except KafkaException as error:
-            abort_transaction(self._producer, self.topic)
-            reason = delivery_errors[0] if delivery_errors else error.args[0].str()
+            with open_transaction(self._producer, taken_over) as on_delivery:
+                for record in records:
+                    target_topic = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
+                    fitted_record = fit_record(record, target_topic, self._largest_bytes[target_topic])
+                    self._send(target_topic, fitted_record, on_delivery)
+                    published_count += target_topic == self.topic
+                # Stamped with the present time: Kafka closes segments by record times, and compacts only closed ones.
+                now_ms = time.time_ns() // 1_000_000
+                cover_record = ProducerRecord(self.topic.encode(), cover.data(), now_ms, partition=0)
+                self._send(covers_topic(self.topic), cover_record, on_delivery)
+        except TransactionFailed as error:
             raise KafkaUnavailable(
                 f"topic {self.topic!r}: {published_count} changes up to tick {cover.tick} were not published: "
-                f"{reason}. They stay in the lake; run again to publish them."
+                f"{error}. They stay in the lake; run again to publish them."
             ) from None
-        except BaseException:
-            abort_transaction(self._producer, self.topic)
-            raise
         self.remember(cover.tick, cover.sent)
         return published_count
 
-    def _send(self, topic: str, record: ProducerRecord, on_delivery: Any) -> None:
+    def _send(self, topic: str, record: ProducerRecord, on_delivery: OnDelivery) -> None:
         # A time before 1970 is written as 1 ms: the true event time is in a header.
         placement: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Message
 
-from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError
+from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.headers import fit_record
 from lakehouse.kafka.produce import ProducerRecord
@@ -23,9 +23,9 @@ from lakehouse.kafka.rights import SNAPSHOTS_PREFIX
 from lakehouse.kafka.topics import Cluster
 from lakehouse.kafka.transactional import (
     TIMEOUT_SECONDS,
-    TRANSACTION_SECONDS,
-    abort_transaction,
+    TransactionFailed,
     largest_batch_bytes,
+    open_transaction,
     produce_one,
     transactional_producer,
 )
@@ -155,32 +155,17 @@ class SnapshotTopic:
         return differences
 
     def _write_records(self, records: Iterable[ProducerRecord]) -> None:
-        delivery_errors: list[str] = []
-
-        def on_delivery(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                delivery_errors.append(error.str())
-
+        taken_over = f"topic {self.topic!r}: another process writes snapshots to it now; this one wrote nothing."
         try:
-            self._producer.begin_transaction()
-            for record in records:
-                fitted_record = fit_record(record, self.topic, self._largest_bytes)
-                produce_one(self._producer, self.topic, fitted_record, {}, on_delivery)
-            self._producer.commit_transaction(TRANSACTION_SECONDS)
-        except KafkaException as error:
-            if error.args[0].fatal():
-                raise LakehouseError(
-                    f"topic {self.topic!r}: another process writes snapshots to it now; this one wrote nothing."
-                ) from None
-            abort_transaction(self._producer, self.topic)
-            reason = delivery_errors[0] if delivery_errors else error.args[0].str()
+            with open_transaction(self._producer, taken_over) as on_delivery:
+                for record in records:
+                    fitted_record = fit_record(record, self.topic, self._largest_bytes)
+                    produce_one(self._producer, self.topic, fitted_record, {}, on_delivery)
+        except TransactionFailed as error:
             raise KafkaUnavailable(
-                f"topic {self.topic!r}: a snapshot was not written: {reason}. Nothing of it is in the topic; it is "
+                f"topic {self.topic!r}: a snapshot was not written: {error}. Nothing of it is in the topic; it is "
                 "written as a whole at the next look."
             ) from None
-        except BaseException:
-            abort_transaction(self._producer, self.topic)
-            raise
         self._await_visible()
 
     def _await_visible(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.headers import LIMIT, record_room
@@ -14,6 +15,7 @@ from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.rights import Right, describe_missing_right
 from lakehouse.kafka.topics import Cluster
 
+OnDelivery = Callable[[KafkaError | None, Message], None]
 TIMEOUT_SECONDS = 60.0
 # Readers wait this long for a transaction whose producer was killed and not restarted. 80 MB can be written in it.
 TRANSACTION_SECONDS = 300
@@ -53,8 +55,38 @@ def transactional_producer(
     return producer
 
 
+class TransactionFailed(Exception):
+    """A transaction was given up: no reader sees a record of it. The message is Kafka's reason."""
+
+
+@contextmanager
+def open_transaction(producer: Producer, taken_over: str) -> Iterator[OnDelivery]:
+    """Commit the records that a block produces with the callback it is given; give them up if the block fails.
+
+    Raises TransactionFailed; LakehouseError with the message `taken_over` if another producer has fenced this one.
+    """
+    delivery_errors: list[str] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            delivery_errors.append(error.str())
+
+    try:
+        producer.begin_transaction()
+        yield on_delivery
+        producer.commit_transaction(TRANSACTION_SECONDS)
+    except KafkaException as error:
+        if error.args[0].fatal():
+            raise LakehouseError(taken_over) from None
+        _abort_transaction(producer, taken_over)
+        raise TransactionFailed(delivery_errors[0] if delivery_errors else error.args[0].str()) from None
+    except BaseException:
+        _abort_transaction(producer, taken_over)
+        raise
+
+
 def produce_one(
-    producer: Producer, topic: str, record: ProducerRecord, placement: Mapping[str, Any], on_delivery: Any
+    producer: Producer, topic: str, record: ProducerRecord, placement: Mapping[str, Any], on_delivery: OnDelivery
 ) -> None:
     """Hand a record to a producer, and wait while its queue is full. placement: {"partition": ...}, or nothing."""
     # librdkafka takes 0 for "now", and Kafka has no time before 1970.
@@ -76,14 +108,13 @@ def produce_one(
             producer.poll(0.1)
 
 
-def abort_transaction(producer: Producer, topic: str) -> None:
-    """Give up a transaction. Raises LakehouseError if another producer has taken over."""
+def _abort_transaction(producer: Producer, taken_over: str) -> None:
     try:
         producer.abort_transaction(TIMEOUT_SECONDS)
     except KafkaException as error:
         # If the transaction can't be aborted here, the broker or the next producer ends it.
         if error.args[0].fatal():
-            raise LakehouseError(f"topic {topic!r}: another publisher has taken over; this one stops.") from None
+            raise LakehouseError(taken_over) from None
 
 
 def largest_batch_bytes(cluster: Cluster, topic: str) -> int:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import Crossings, FunctionSink
-from lakehouse.plan.expression.schema import check_distinct, parse_type, state_topic
-from lakehouse.plan.names.beside_topic import covers_topic
+from lakehouse.plan.expression.schema import check_distinct, parse_type
+from lakehouse.plan.names.beside_topic import covers_topic, state_topic
 from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS

@@ -29,6 +29,7 @@ from lakehouse.lake.commit_metadata import (
 )
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.store import is_remote
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.semantics.commit_number import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot
@@ -103,14 +104,9 @@ def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], op
     assignments = ", ".join(f"{_text_literal(name)} = {_text_literal(value)}" for name, value in values.items())
     spark.conf.set(METADATA, write_metadata(CommitMetadata(UnchangedRows(operation=operation))))
     try:
-        spark.sql(f"ALTER TABLE delta.{quote_name(path)} SET TBLPROPERTIES ({assignments})")
+        spark.sql(f"ALTER TABLE delta.{in_backticks(path)} SET TBLPROPERTIES ({assignments})")
     finally:
         spark.conf.unset(METADATA)
-
-
-def quote_name(name: str) -> str:
-    """Return a name or a path in quotes, as Spark SQL takes it."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _text_literal(text: str) -> str:

@@ -49,8 +49,8 @@ def plan(
     from lakehouse.lake.record.tried_rules import try_new_rules
     from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import explain_reach
-    from lakehouse.plan.expression.schema import state_topic
     from lakehouse.plan.lineage.drawing import lineage as drawn
+    from lakehouse.plan.names.beside_topic import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.snapshots.taking import describe_snapshots
     from lakehouse.run.start.application import load_app

@@ -31,6 +31,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 
@@ -238,5 +239,4 @@ def _value_at(row: Any, path: list[str]) -> Any:
 
 def _struct_type(members: list[tuple[str, str]]) -> str:
     """Return a struct's type. Names are of any characters."""
-    quoted = ((name.replace("`", "``"), declared_type) for name, declared_type in members)
-    return f"struct<{', '.join(f'`{name}`: {declared_type}' for name, declared_type in quoted)}>"
+    return f"struct<{', '.join(f'{in_backticks(name)}: {declared_type}' for name, declared_type in members)}>"

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.java_double import java_double
 
@@ -100,7 +101,7 @@ def _schema_of_value(value: Any) -> str:
 def _field_name(name: str) -> str:
     """Return a field's name as Spark writes it: in backticks unless it is a plain word."""
     is_plain = re.fullmatch(r"\w+", name, re.ASCII) and not re.fullmatch(r"\d+", name, re.ASCII)
-    return name if is_plain else "`" + name.replace("`", "``") + "`"
+    return name if is_plain else in_backticks(name)
 
 
 def _number_schema(number_text: str) -> str:

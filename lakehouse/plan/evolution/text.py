@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, has_state_topic
-from lakehouse.plan.expression.schema import state_topic
+from lakehouse.plan.names.beside_topic import state_topic
 from lakehouse.plan.operator import IN_TEXT
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table

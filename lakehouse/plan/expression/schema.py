@@ -126,11 +126,6 @@ def check_topic(name: str) -> str:
     return name
 
 
-def state_topic(topic: str) -> str:
-    """Return the name of the topic for a table's whole state, beside the topic of a changelog that is incomplete."""
-    return f"{topic}-state"
-
-
 def check_partitions(partitions: int | None, topic: str) -> int | None:
     """Return the number of partitions if it is possible for a topic; raise PlanError otherwise."""
     is_number = isinstance(partitions, int) and not isinstance(partitions, bool)

@@ -1,4 +1,4 @@
-"""The topic beside a sink's, which says how far the sink's records go."""
+"""The topics beside a sink's: of its covers, which say how far its records go, and of a table's whole state."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ NAME_MAX = 249  # characters of a topic's name in Kafka
 def covers_topic(topic: str) -> str:
     """Return the name of the topic with the covers of a sink's topic: see `lakehouse.kafka.covers`."""
     return f"{topic}-covers"
+
+
+def state_topic(topic: str) -> str:
+    """Return the name of the topic for a table's whole state, beside the topic of a changelog that is incomplete."""
+    return f"{topic}-state"
 
 
 def length_fault(topic: str) -> str | None:

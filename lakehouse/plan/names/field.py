@@ -108,6 +108,11 @@ def quote_field(field: str) -> str:
     return "'" + field.replace("'", "''") + "'"
 
 
+def in_backticks(name: str) -> str:
+    """Return a name of any characters, or a path, as Spark SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def column_name(field: str) -> str:
     """Return the column's name that SQL derives from a field's name. It is unique; an allowed name stays."""
     return _UNESCAPED.sub(_escape_part, field).removeprefix("_") if _UNESCAPED.search(field) else field

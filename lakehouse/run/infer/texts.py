@@ -14,7 +14,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.build import stream_name
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, parse_schema
-from lakehouse.plan.names.field import IDENTIFIER, quote_field, suggest_name
+from lakehouse.plan.names.field import IDENTIFIER, in_backticks, quote_field, suggest_name
 from lakehouse.run.infer.evidence import FieldType
 
 Fields = tuple[tuple[str, FieldType], ...]
@@ -193,7 +193,7 @@ def _spark_type(type: FieldType) -> str:
 def _sql_field(field: str, quoted: bool) -> str:
     if not quoted and _PLAIN_SQL_NAME.fullmatch(field):
         return field
-    return f"`{field.replace('`', '``')}`"
+    return in_backticks(field)
 
 
 def _sql_type(type: FieldType, quoted: bool, has_moments: bool) -> str:

@@ -18,7 +18,8 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import sink_lease
 from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App, has_state_topic, input_stream
-from lakehouse.plan.expression.schema import Column, state_topic
+from lakehouse.plan.expression.schema import Column
+from lakehouse.plan.names.beside_topic import state_topic
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams

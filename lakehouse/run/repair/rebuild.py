@@ -20,6 +20,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
 from lakehouse.phases import phase
 from lakehouse.plan.expression.schema import check_name
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
 from lakehouse.run.repair.restore import Published, changelog_rows
@@ -31,7 +32,7 @@ from lakehouse.spark.history.moments import Past
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.transaction import quote_name, read_properties
+from lakehouse.spark.transaction import read_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -203,7 +204,7 @@ def _create_beside(open_table: OpenTable, name: str, frame: DataFrame, origin_de
         if open_table.lake.exists(path):
             raise StorageError(f"table {name!r} exists in {open_table.layout.root}. Give the new table another name.")
         visible_rows = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
-        writer = visible_rows.writeTo(f"delta.{quote_name(path)}").using("delta")
+        writer = visible_rows.writeTo(f"delta.{in_backticks(path)}").using("delta")
         writer.tableProperty(KEY, ",".join(open_table.table.key)).tableProperty(
             MADE_OF, _describe_origin(open_table.table, origin_details)
         ).create()

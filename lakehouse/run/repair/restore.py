@@ -28,7 +28,7 @@ from lakehouse.kafka.ranges import message_bytes
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
-from lakehouse.plan.expression.schema import state_topic
+from lakehouse.plan.names.beside_topic import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
 from lakehouse.run.repair.newest_records import Newest, newest_records, rows_as_frame

@@ -195,13 +195,8 @@ def _load_file(location: str, label: str) -> ModuleType:
         raise ConfigError(f"{location}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _imports_beside(path.absolute().parent):
-        try:
-            spec.loader.exec_module(module)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # also SystemExit: a process that ends here would have succeeded
-            raise _locate_error(error) from error
+    with _imports_beside(path.absolute().parent), _located_errors():
+        spec.loader.exec_module(module)
     return module
 
 
@@ -238,10 +233,16 @@ def _is_below(folder: Path, module: ModuleType) -> bool:
     return file is not None and Path(file).is_relative_to(folder)
 
 
-def _locate_error(error: BaseException) -> LakehouseError:
-    """Return an error of an application's file as an error of lakehouse, with its place."""
-    kind = type(error) if isinstance(error, LakehouseError) else PlanError
-    return kind(located_message(error))
+@contextmanager
+def _located_errors() -> Iterator[None]:
+    """Raise the errors of an application's file as errors of lakehouse, with their place in it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit: a process that ends here would have succeeded
+        kind = type(error) if isinstance(error, LakehouseError) else PlanError
+        raise kind(located_message(error)) from error
 
 
 def _import_module(location: str, label: str, files: str) -> ModuleType:
@@ -249,13 +250,11 @@ def _import_module(location: str, label: str, files: str) -> ModuleType:
         raise ConfigError(f"{label}: expected {files} or a module (package.flights).")
     if "" not in sys.path:
         sys.path.append("")  # behind all others: a file here never replaces an installed module
-    try:
-        return importlib.import_module(location)
-    except ModuleNotFoundError as error:
-        if error_place(error) is not None:
-            raise _locate_error(error) from error
-        raise ConfigError(f"{label}: {error}. Expected a Python file (flights.py) or an importable module.") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise _locate_error(error) from error
+    with _located_errors():
+        try:
+            return importlib.import_module(location)
+        except ModuleNotFoundError as error:
+            if error_place(error) is not None:
+                raise
+            expected = "Expected a Python file (flights.py) or an importable module."
+            raise ConfigError(f"{label}: {error}. {expected}") from error

@@ -22,7 +22,7 @@ from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.plan.app import has_state_topic
 from lakehouse.plan.evolution.change import DECLARATION, change_of, declaration_properties
-from lakehouse.plan.expression.schema import state_topic
+from lakehouse.plan.names.beside_topic import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.commit_number import NO_TICK

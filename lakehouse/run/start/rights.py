@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lakehouse.kafka.covers import covers_topic
 from lakehouse.kafka.rights import DRAIN_GROUP, HOLES_GROUP, INGEST_GROUP, PUBLISH_PREFIX, SNAPSHOTS_PREFIX, Right
 from lakehouse.plan.app import App, has_state_topic
-from lakehouse.plan.expression.schema import state_topic
+from lakehouse.plan.names.beside_topic import state_topic
 
 
 def application_rights(app: App, further_topics: Iterable[str] = ()) -> list[Right]:

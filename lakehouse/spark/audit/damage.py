@@ -13,8 +13,8 @@ from deltalake import DeltaTable as Log
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.table import Table
-from lakehouse.spark.transaction import quote_name
 
 
 def remove_largest_file(path: str) -> str | None:
@@ -66,18 +66,20 @@ def remove_middle_entry(path: str) -> str | None:
 def merge_wrong_rows(spark: SparkSession, path: str, table: Table) -> str | None:
     """Merge wrong rows: some keys are deleted, others lose their values."""
     rows = spark.read.format("delta").load(path)
-    all_keys = rows.select(*[quote_name(name) for name in table.key]).distinct()
+    all_keys = rows.select(*[in_backticks(name) for name in table.key]).distinct()
     damaged_keys = (
-        all_keys.orderBy(*map(quote_name, table.key)).limit(10).withColumn("_odd", F.monotonically_increasing_id() % 2)
+        all_keys.orderBy(*map(in_backticks, table.key))
+        .limit(10)
+        .withColumn("_odd", F.monotonically_increasing_id() % 2)
     )
     damaged_keys = damaged_keys.localCheckpoint()  # the MERGE changes the rows from which the keys come
     if damaged_keys.isEmpty():
         return None
-    key_condition = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in table.key)
+    key_condition = " AND ".join(f"t.{in_backticks(name)} <=> s.{in_backticks(name)}" for name in table.key)
     value_columns = [name for name in rows.columns if name not in table.key and not name.startswith("_")]
     damaged_keys.createOrReplaceTempView("wrong")
-    update_clause = f"WHEN MATCHED THEN UPDATE SET {quote_name(value_columns[0])} = NULL" if value_columns else ""
-    merge_clause = f"MERGE INTO delta.{quote_name(path)} AS t USING wrong AS s ON {key_condition}"
+    update_clause = f"WHEN MATCHED THEN UPDATE SET {in_backticks(value_columns[0])} = NULL" if value_columns else ""
+    merge_clause = f"MERGE INTO delta.{in_backticks(path)} AS t USING wrong AS s ON {key_condition}"
     spark.sql(f"{merge_clause} WHEN MATCHED AND s._odd = 0 THEN DELETE {update_clause}")
     spark.catalog.dropTempView("wrong")
     return f"a MERGE of {damaged_keys.count()} keys: every second one is deleted, the others lose their first value"

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression.schema import check_topic
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.session.session import new_session
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import quote_name
 
 FILE_BYTES = 32 * 2**20
 GROUP_BYTES = 2**20  # the size of a row group: the least that a reader reads for one key
@@ -43,7 +43,7 @@ def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
         session = new_session(lake.spark)  # a commit's number is a session setting, and must not be set here
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
-        session.sql(f"OPTIMIZE delta.{quote_name(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
+        session.sql(f"OPTIMIZE delta.{in_backticks(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
         clustered_topics.append(topic)
     return clustered_topics
 

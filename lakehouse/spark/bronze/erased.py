@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.kafka.holes import OffsetRange
 from lakehouse.lake.properties import ERASURE
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import new_table, quote_name, read_properties, set_properties
+from lakehouse.spark.transaction import new_table, read_properties, set_properties
 
 SCHEMA = (
     "id string, topic string, topic_id string, partition int, offset bigint, tick bigint, timestamp timestamp, "
@@ -62,7 +63,7 @@ def delete_records(lake: OpenLake, id: str, path: str) -> None:
         set_properties(lake.spark, path, {APPEND_ONLY: "false"}, ERASURE)
     places = read_places(lake, id).select(*PLACE).distinct()
     topics = [row["topic"] for row in places.select("topic").distinct().collect()]
-    same_place = " AND ".join(f"t.{quote_name(name)} = e.{quote_name(name)}" for name in PLACE)
+    same_place = " AND ".join(f"t.{in_backticks(name)} = e.{in_backticks(name)}" for name in PLACE)
     of_topics = F.col("t.topic").isin(topics)  # the other topics' files are not read
     merge = DeltaTable.forPath(lake.spark, path).alias("t").merge(places.alias("e"), F.expr(same_place) & of_topics)
     merge.whenMatchedDelete().execute()

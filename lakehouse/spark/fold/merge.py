@@ -105,12 +105,7 @@ def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame
     judged_rows = joined_rows.withColumn("change", change)
     judged_rows = judged_rows.observe(counts, *[F.count_if(F.col("change") == name).alias(name) for name in WRITTEN])
     # A row that is only copied is computed from nothing: its accumulators may be large.
-    kept_columns = {name: F.col(f"t.`{name}`") for name in table_rows.columns}
-    updated_columns = kept_columns | row_merge.merged_columns(batch.frame, has_row=True)
-    inserted_row, updated_row = (
-        F.struct(*_table_columns(table_rows.schema, columns))
-        for columns in (row_merge.inserted_columns(batch.frame), updated_columns)
-    )
+    inserted_row, updated_row = _written_rows(row_merge, batch, table_rows)
     new = F.when(F.col("change") == "Inserted", inserted_row).when(F.col("change") == "Updated", updated_row)
     rows_of_keys = judged_rows.select("change", F.col("t").alias("old"), new.alias("new"))
     written = F.lit(None)
@@ -154,15 +149,17 @@ def rows_after_merge(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFram
     condition = row_merge.is_newer()
     if condition is not None:
         joined_rows = joined_rows.where(F.col("t").isNull() | condition)
+    inserted_row, updated_row = _written_rows(row_merge, batch, table_rows)
+    written_row = F.when(F.col("t").isNull(), inserted_row).otherwise(updated_row)
+    return joined_rows.select(written_row.alias("row")).select("row.*")
+
+
+def _written_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame) -> tuple[Column, Column]:
+    """Return what a key gets that has no row, and what one gets that has: structs over the sides `t` and `s`."""
     kept_columns = {name: F.col(f"t.`{name}`") for name in table_rows.columns}
     updated_columns = kept_columns | row_merge.merged_columns(batch.frame, has_row=True)
-    inserted_row, updated_row = (
-        F.struct(*_table_columns(table_rows.schema, columns))
-        for columns in (row_merge.inserted_columns(batch.frame), updated_columns)
-    )
-    return joined_rows.select(F.when(F.col("t").isNull(), inserted_row).otherwise(updated_row).alias("row")).select(
-        "row.*"
-    )
+    inserted_row = F.struct(*_table_columns(table_rows.schema, row_merge.inserted_columns(batch.frame)))
+    return inserted_row, F.struct(*_table_columns(table_rows.schema, updated_columns))
 
 
 def rows_of_other_keys(column_names: tuple[str, ...], rows: DataFrame, keys: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.part.json_part import OPTIONS
 
 Path = tuple[str, ...]
@@ -51,4 +52,4 @@ def _numbered(nodes: dict[str, Any]) -> dict[str, Any]:
 def _ddl(nodes: dict[str, Any]) -> str:
     """Return fields as SQL text."""
     types = ((name, f"struct<{_ddl(node)}>" if isinstance(node, dict) else node) for name, node in nodes.items())
-    return ", ".join(f"`{name.replace('`', '``')}`: {type}" for name, type in types)
+    return ", ".join(f"{in_backticks(name)}: {type}" for name, type in types)

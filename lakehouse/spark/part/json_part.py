@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 from lakehouse.plan.expression.schema import Column as PlanColumn
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.part import json_written
@@ -187,7 +188,7 @@ class JsonPart(Part):
     def _topic_fields(self) -> StructType:
         """The columns' fields in the topic."""
         topic_columns = (column.in_topic for column in self.columns)
-        ddl = ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in topic_columns)
+        ddl = ", ".join(f"{in_backticks(column.name)} {column.type}" for column in topic_columns)
         return cast(StructType, StructType.fromDDL(ddl))
 
     @property

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.lake.properties import RETENTION
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.fold.merge import ROWS_PER_FILE
 from lakehouse.spark.jvm.console import silence_output
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.folders import folder_bytes
-from lakehouse.spark.transaction import quote_name, read_properties, set_properties
+from lakehouse.spark.transaction import read_properties, set_properties
 
 SMALL_BYTES = 16 * 2**20
 LARGE_BYTES = 128 * 2**20
@@ -94,8 +95,8 @@ def lay_out(spark: SparkSession, table_path: str, file_counts: FileCounts, layou
     ordered_columns = [
         n for n in layout_columns if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)
     ]
-    columns = ", ".join(map(quote_name, ordered_columns))
-    spark.sql(f"OPTIMIZE delta.{quote_name(table_path)}" + (f" ZORDER BY ({columns})" if ordered_columns else ""))
+    columns = ", ".join(map(in_backticks, ordered_columns))
+    spark.sql(f"OPTIMIZE delta.{in_backticks(table_path)}" + (f" ZORDER BY ({columns})" if ordered_columns else ""))
 
 
 def set_file_sizes(spark: SparkSession, least_bytes: int, most_bytes: int) -> None:

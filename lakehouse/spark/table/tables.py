@@ -26,6 +26,7 @@ from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
 from lakehouse.plan.aggregation import bind_types
 from lakehouse.plan.evolution.change import change_of, declaration_properties, explain_refusal
 from lakehouse.plan.expression.schema import POSITION_TYPE
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import interventions
@@ -39,7 +40,7 @@ from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
-from lakehouse.spark.transaction import is_delta_table, new_table, quote_name, read_properties, set_properties
+from lakehouse.spark.transaction import is_delta_table, new_table, read_properties, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
 PROPERTIES = {
@@ -220,8 +221,8 @@ def _add_columns(spark: SparkSession, table_place: TablePlace, columns: StructTy
     present_schema = spark.read.format("delta").load(table_place.path).schema
     new_fields = [field for field in columns if field.name not in present_schema.names]
     if new_fields:
-        column_list = ", ".join(f"{quote_name(field.name)} {field.dataType.simpleString()}" for field in new_fields)
-        spark.sql(f"ALTER TABLE delta.{quote_name(table_place.path)} ADD COLUMNS ({column_list})")
+        column_list = ", ".join(f"{in_backticks(field.name)} {field.dataType.simpleString()}" for field in new_fields)
+        spark.sql(f"ALTER TABLE delta.{in_backticks(table_place.path)} ADD COLUMNS ({column_list})")
 
 
 def swap_refusal(open_table: OpenTable) -> str | None:

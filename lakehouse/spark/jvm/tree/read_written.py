@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.written.parse import WITH_UNIT, name_of_call, parse_as_written
 from lakehouse.spark.jvm.tree.tree import FUNCTION, LAMBDA, LITERAL, Tree
 from lakehouse.spark.jvm.tree.written_tree import (
@@ -25,7 +26,6 @@ from lakehouse.spark.jvm.tree.written_tree import (
     field_of,
     literal,
     name_tree,
-    quoted,
     text_literal,
 )
 
@@ -167,7 +167,7 @@ class _Reader:
         return WrittenTree("UnresolvedExtractValue", children, lambda text, place: f"{text}[{place}]")
 
     def _read_alias(self, node: exp.Expression) -> WrittenTree:
-        name = quoted(node.alias)
+        name = in_backticks(node.alias)
         return WrittenTree("Alias", [self.read(node.this)], lambda text: f"{text} AS {name}")
 
     def _read_is(self, node: exp.Expression) -> WrittenTree:
@@ -238,7 +238,7 @@ class _Reader:
         if kind in ("ARRAY", "MAP"):
             return f"{kind.lower()}<{', '.join(map(self._type, inner))}>"
         if kind == "STRUCT":
-            fields = ", ".join(f"{quoted(field.name)}: {self._type(field.args['kind'])}" for field in inner)
+            fields = ", ".join(f"{in_backticks(field.name)}: {self._type(field.args['kind'])}" for field in inner)
             return f"struct<{fields}>"
         if kind == "DECIMAL" and inner:
             digits = [part.name for part in inner]

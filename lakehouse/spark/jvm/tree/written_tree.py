@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.names.field import in_backticks
 from lakehouse.spark.jvm.tree.tree import ATTRIBUTES, LAMBDA, LITERAL, Tree
 
 OWN_NAMES = "_lakehouse_"  # how the names of lakehouse's own lambda variables begin
@@ -149,15 +150,11 @@ def field_of(owner: Tree, name: str) -> WrittenTree:
     assert isinstance(owner, WrittenTree)
     if owner.kind in ATTRIBUTES:
         return name_tree(owner.kind, *owner.names, name)
-    return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{quoted(name)}")
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{in_backticks(name)}")
 
 
 def name_tree(kind: str, *names: str) -> WrittenTree:
-    name_text = ".".join(map(quoted, names))
+    name_text = ".".join(map(in_backticks, names))
     return WrittenTree(kind, [], lambda: name_text, names=names)
 
 
