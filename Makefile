@@ -95,8 +95,14 @@ test-all: lint airflow-setup docs-packages ## lint and every test but the browse
 faults: setup ## random worlds with kills and other faults, checked by an oracle of their own (SEEDS=1-3)
 	$(BIN)/python -m tests.faults.worlds.run --seeds $(or $(SEEDS),1-3)
 
-# Debian's own browser and its driver; nothing else is needed, and nothing else is installed.
-test-ui: setup airflow-setup ## the page Streams & Tables in a real browser (chromium)
+ui-packages: .venv/.installed
+	@cmp -s infra/ui/requirements.lock .ui/installed.lock || { \
+		echo "test-ui: installing infra/ui/requirements.lock into .ui"; \
+		rm -rf .ui && $(PIP) install --root-user-action=ignore --no-compile --no-deps --require-hashes --target .ui \
+			--requirement infra/ui/requirements.lock && cp infra/ui/requirements.lock .ui/installed.lock; }
+
+# Debian's own browser and its driver.
+test-ui: setup airflow-setup ui-packages ## the page Streams & Tables in a real browser (chromium)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 		test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "error: found no chromium and chromedriver; expected both. Install them: apt-get install chromium chromium-driver" >&2; exit 1; }; \
 		echo "test-ui: installing chromium"; apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium chromium-driver >/dev/null; }

@@ -62,6 +62,16 @@ class Application:
         names = ", ".join(table.name for table in self.tables) or "none"
         raise NotFound(f"application {self.name!r} has no table {name[:100]!r}; its tables are: {names}.")
 
+    def topic(self, name: str) -> str:
+        """Return the name of a topic that it reads or writes. Raises NotFound for another one."""
+        topic_names = sorted({node.name for node in self.nodes if node.kind in ("topic", "changelog")})
+        if name not in topic_names:
+            raise NotFound(
+                f"application {self.name!r} has no topic {name[:100]!r}; its topics are: "
+                f"{', '.join(topic_names) or 'none'}."
+            )
+        return name
+
 
 def read_application(folder: Path, name: str) -> Application:
     """Read the manifest of a name. Raises NotFound if there is none, ConfigError if it is invalid."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
+from lakehouse.formats.values.json_text import JsonNumber, parse_object, write_parsed
 from lakehouse.page.applications import Application
 from lakehouse.page.cells import checked_key, cut_text, json_cell
 from lakehouse.passed_on import variables_passed_on
@@ -23,6 +24,9 @@ EXPLAIN_SECONDS = 60.0
 STATUS_SECONDS = 10.0
 OUTPUT_MAX = 8 * 1024 * 1024
 STEPS_MAX = 200
+RECORDS_SECONDS = 20.0
+RECORDS_SHOWN = 20
+RECORDS_READ_MAX = 5_000  # of all partitions: the last RECORDS_SHOWN offsets of each
 BAD_INPUT = 2
 
 
@@ -51,35 +55,63 @@ async def ask_lag(python: Path, app: Application, seconds: float = STATUS_SECOND
     }
 
 
+async def newest_records(
+    python: Path, app: Application, topic: str, seconds: float = RECORDS_SECONDS
+) -> list[dict[str, Any]]:
+    """Return the newest records of one of its topics in Kafka, the newest first: `lakehouse kafka consume --json`.
+
+    Keys and values are text, with the digits that their numbers have; reason: why bytes have no text in the format.
+    Raises as `explain` does.
+    """
+    topic_name = app.topic(topic)
+    options = ["--app", app.app, f"--from=-{RECORDS_SHOWN}", f"--limit={RECORDS_READ_MAX}"]
+    json_lines = await _run_for_lines(python, app, "kafka consume", options, seconds, (topic_name,))
+    records = [dict(parse_object(line) or ()) for line in json_lines]
+    records.sort(key=lambda record: (record["timestamp"], int(record["offset"])), reverse=True)
+    return [_published_record_cells(record) for record in records[:RECORDS_SHOWN]]
+
+
 async def run_command(
     python: Path, app: Application, command: str, arguments: Sequence[str], seconds: float
 ) -> list[dict[str, Any]]:
     """Run a command, such as "past explain", with --json and the application's settings; return its output."""
+    output_lines = await _run_for_lines(python, app, command, arguments, seconds)
+    try:
+        json_lines = [json.loads(line) for line in output_lines]
+    except ValueError as error:
+        raise LakehouseError(f"`lakehouse {command}` printed no JSON: {cut_text(output_lines[0])!r}") from error
+    if not json_lines:
+        raise LakehouseError(f"`lakehouse {command}` printed nothing; expected JSON.")
+    return json_lines
+
+
+async def _run_for_lines(
+    python: Path,
+    app: Application,
+    command: str,
+    options: Sequence[str],
+    seconds: float,
+    names: Sequence[str] = (),
+) -> list[str]:
+    """Run a command with --json and the application's settings; return its lines. names: they may begin with "-"."""
     if not python.is_file():
         raise ConfigError(
             f"no Python at {python}: run `make setup` in the project, or set LAKEHOUSE_PYTHON to the Python that has "
             "the project's packages."
         )
     # -P: a file in the application's folder never replaces a module of Python's own, or of the project.
-    argv = [str(python), "-P", "-m", "lakehouse.cli.main", *command.split(), *arguments, "--lake", app.lake, "--json"]
+    argv = [str(python), "-P", "-m", "lakehouse.cli.main", *command.split(), *options, "--lake", app.lake, "--json"]
     work_folder = Path(app.app).parent
     if app.config is not None:
         argv += ["--config", app.config]
         work_folder = Path(app.config).parent
+    argv += ["--", *names] if names else []
     exit_code, stdout_text, stderr_text = await _run_once(
         command, argv, work_folder, command_environment(python), seconds
     )
     if exit_code != 0:
         raise _command_error(exit_code, stderr_text, command)
-    try:
-        json_lines = [json.loads(line) for line in stdout_text.splitlines()]
-    except ValueError as error:
-        raise LakehouseError(f"`lakehouse {command}` printed no JSON: {cut_text(stdout_text)!r}") from error
-    if not json_lines:
-        raise LakehouseError(
-            f"`lakehouse {command}` printed nothing; expected JSON. It said: {cut_text(stderr_text)!r}"
-        )
-    return json_lines
+    return stdout_text.splitlines()
 
 
 async def _run_once(
@@ -166,6 +198,18 @@ def _explained_row_cells(explained_row: dict[str, Any]) -> dict[str, Any]:
         "found": _row_cells(explained_row["found"]),
         "steps": step_cells,
     }
+
+
+def _published_record_cells(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of a topic in the page's form."""
+    cells: dict[str, Any] = {name: int(record[name]) for name in ("partition", "offset")}
+    cells["timestamp"] = str(record["timestamp"])
+    for name in ("key", "value"):
+        part = record.get(name, record.get(f"{name}_base64"))
+        is_text = isinstance(part, str) and not isinstance(part, JsonNumber)
+        cells[name] = None if part is None else cut_text(part if is_text else write_parsed(part))
+        cells[f"{name}_reason"] = record.get(f"{name}_reason")
+    return cells
 
 
 def _record_cells(value: Any) -> Any:

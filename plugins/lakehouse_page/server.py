@@ -156,6 +156,11 @@ async def explain(app: ApplicationOf, table: str, asked: Asked) -> Answer:
     return Answer(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
 
 
+@app.post("/api/applications/{app}/topics/{topic}/records")  # it starts a process, too
+async def newest_records(app: ApplicationOf, topic: str) -> Answer:
+    return Answer(await _command(command.newest_records, settings.python(), app, topic))
+
+
 async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         commands.acquire_nowait()

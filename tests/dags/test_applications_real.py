@@ -28,7 +28,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.process import find_free_port
 
-from .living import SETTINGS, Living, Refused, wait
+from .living import KEPT_SPARK, SETTINGS, Living, Refused, wait
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,8 @@ class Shop(Living):
         self.orders: list[tuple[str, Decimal]] = []
         self.count = 0
         (folder / "app.py").write_text(APP.format(topic=self.topic))
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
+        self.settings = SETTINGS.format(servers=servers, port=find_free_port())
+        (folder / "lakehouse.toml").write_text(self.settings + KEPT_SPARK)
         Cluster(servers).create(self.topic, partitions=2)
 
     def send(self, count: int, day: int, bad: bool = False) -> None:
@@ -251,6 +252,8 @@ def test_killed_in_the_middle_of_a_merge_and_cleared_it_is_the_identical_table(s
 
     By then the run is late, and this is reported: the DAG was paused until its minute had passed.
     """
+    (shop.folder / "lakehouse.toml").write_text(shop.settings)  # each task with a Spark of its own, which is killed too
+    shop.lakehouse("spark", "stop")
     shop.send(40_000, day=2)
     silver = shop.folder / "lake" / "silver" / "totals"
     shop.pause("catch_up", True)

@@ -21,7 +21,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.process import find_free_port
 
-from .living import SETTINGS, Living
+from .living import KEPT_SPARK, SETTINGS, Living
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
 
@@ -51,7 +51,7 @@ class Trade(Living):
         self.run, self.servers = f"trade-{uuid.uuid4().hex[:8]}", servers
         self.sent: list[tuple[str, str, tuple[str | int, ...] | None]] = []
         self.declare()
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()) + KEPT_SPARK)
         for topic in COLUMNS:
             Cluster(servers).create(f"{self.run}-{topic}", partitions=2)
 

@@ -16,7 +16,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.process import find_free_port
 
-from .living import SETTINGS, Living
+from .living import KEPT_SPARK, SETTINGS, Living
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
 
@@ -36,7 +36,7 @@ class Depot(Living):
         self.topic, self.servers = f"kept-{uuid.uuid4().hex[:8]}", servers
         (folder / "app.py").write_text(APP.format(topic=self.topic))
         settings = SETTINGS.format(servers=servers, port=find_free_port())
-        (folder / "lakehouse.toml").write_text(f'{settings}[spark]\nkeep = "5 minutes"\n')
+        (folder / "lakehouse.toml").write_text(settings + KEPT_SPARK)
         Cluster(servers).create(self.topic, partitions=2)
 
     def send(self, first: int, last: int) -> None:

@@ -16,7 +16,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.process import find_free_port
 
-from .living import SETTINGS, Living
+from .living import KEPT_SPARK, SETTINGS, Living
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
 
@@ -40,7 +40,7 @@ class Visits(Living):
         super().__init__(folder, "visits")
         self.topic, self.servers = f"visits-{uuid.uuid4().hex[:8]}", servers
         self.declare(APP)
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()) + KEPT_SPARK)
         Cluster(servers).create(self.topic, partitions=1)
 
     def declare(self, *statements: str) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
+from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
-from lakehouse.page.command import ask_lag, command_environment, explain
+from lakehouse.page.applications import LineageNode
+from lakehouse.page.command import ask_lag, command_environment, explain, newest_records
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
@@ -86,6 +91,25 @@ def test_what_is_refused_before_a_process_starts(shop, tmp_path):
 def test_a_kafka_that_does_not_answer_is_no_failure(shop):
     actual = asyncio.run(ask_lag(PYTHON, shop, 60))
     assert actual == {"topics": {"clicks": None}, "running": False}
+
+
+def test_the_newest_records_of_a_topic_come_first_with_all_their_digits(shop, broker):
+    topic = f"-page-{uuid.uuid4().hex[:8]}"  # Kafka allows a name like an option's
+    Path(shop.config).write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
+    Cluster(broker.bootstrap_servers).create(topic, partitions=2)
+    node = LineageNode(f"changelog:{topic}", "changelog", topic)
+    shop = dataclasses.replace(shop, nodes=(*shop.nodes, node))
+    assert asyncio.run(newest_records(PYTHON, shop, topic)) == []
+    values = [f'{{"n": {n}, "big": 0.{n}2345678901234567890123}}'.encode() for n in range(1, 30)]
+    records = [ProducerRecord(b"k%d" % n, value, 1_000 * n) for n, value in enumerate(values, 1)]
+    produce(broker.bootstrap_servers, {}, topic, [*records, ProducerRecord(b"\xff", None, 99_000)])
+    actual = asyncio.run(newest_records(PYTHON, shop, topic))
+    assert (actual[0]["key"], actual[0]["value"], actual[0]["timestamp"]) == ("/w==", None, "1970-01-01T00:01:39Z")
+    assert [item["key"] for item in actual[1:]] == [f"k{n}" for n in range(29, 10, -1)]
+    assert actual[1]["value"] == '{"n":29,"big":0.292345678901234567890123}'
+    for name in ("other", "--help", "visits"):
+        with pytest.raises(NotFound, match=f"has no topic '{name}'; its topics are: {topic}, clicks"):
+            asyncio.run(newest_records(PYTHON, shop, name))
 
 
 def script(folder: Path, text: str) -> Path:

@@ -44,6 +44,20 @@ def test_signed_out_nothing_is_explained(airflow):
     assert airflow.ask(f"{APP}/tables/totals/explain?key=ann", token=airflow.token())[0] == 405  # a link starts nothing
 
 
+def test_the_newest_records_of_a_topic_are_for_those_who_may_see_it(airflow):
+    path = f"{APP}/topics/shop-totals-changelog/records"
+    assert airflow.ask(path, body={})[0] == 401
+    assert airflow.ask(path, token=airflow.token())[0] == 405  # a link starts nothing
+    status, _, said = airflow.ask(path, token=airflow.token(), body={})
+    assert status == 200
+    newest = json.loads(said)
+    assert 0 < len(newest) <= 20
+    assert {"key", "value", "partition", "offset", "timestamp"} <= newest[0].keys()
+    for name in ("__consumer_offsets", "totals", "%2D%2Dhelp", "a" * 5000):
+        status, _, said = airflow.ask(f"{APP}/topics/{name}/records", token=airflow.token(), body={})
+        assert (status, json.loads(said).keys()) == (404, {"error"})
+
+
 def test_there_are_no_pages_that_document_the_api(airflow):
     for name in ("docs", "redoc", "openapi.json"):
         assert airflow.ask(f"/lakehouse/{name}", token=airflow.token())[0] == 404

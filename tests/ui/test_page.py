@@ -69,6 +69,21 @@ def test_lineage_selects_by_click_and_by_key(browser, airflow, shop):
     assert browser.complaints() == []
 
 
+def test_a_published_topic_shows_its_newest_records(browser, airflow):
+    browser.open(airflow.url + TABLE)
+    browser.find("h2", "totals")
+    browser.click("[data-node='changelog:shop-totals-changelog']")
+    browser.find("h2", "shop-totals-changelog")
+    browser.find("#records tbody tr")
+    script = "return [...document.querySelectorAll('#records tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
+    shown_records = browser.run(script)
+    assert any(row[3] == HOSTILE for row in shown_records), "as text"
+    assert all(row[4] == "null" or '"total":' in row[4] for row in shown_records)
+    browser.run("document.getElementById('refresh').click()")
+    browser.until(lambda: browser.run(script) == shown_records, "the same records")
+    assert browser.complaints() == []
+
+
 def test_the_slider_shows_the_table_at_a_moment(browser, airflow, shop):
     browser.open(airflow.url + TABLE)
     browser.find("table.rows tbody tr")

@@ -3,7 +3,8 @@
 import { ask, isOvertaken, ofApplication } from "./api.js";
 import { h, hint, problem, show } from "./dom.js";
 import { ago, number, plural, time } from "./format.js";
-import { lineage } from "./lineage.js";
+import { isWritten, lineage } from "./lineage.js";
+import { records } from "./records.js";
 import { runOf } from "./run.js";
 import { change, state } from "./state.js";
 import { TableView } from "./table.js";
@@ -108,9 +109,12 @@ function select(node, byHand) {
     return view.start(quarantined(node));
   }
   view = null;
+  const written = node.kind === "changelog" || isWritten(facts, node);
+  const recordsAt = written ? (isSame && document.getElementById("records")) || h("div", { id: "records" }) : null;
   show(at("selected"), h("div", { class: "card" },
     h("div", { class: "title" }, h("span", { class: `kind ${node.kind}` }, node.kind), h("h2", null, node.name)),
-    other(node)));
+    other(node, written), recordsAt));
+  if (written && !(isSame && recordsAt.hasChildNodes())) records(recordsAt, facts.name, node.name);
 }
 
 // The number of records that did not fit, in all streams that a table reads.
@@ -121,12 +125,13 @@ function quarantined(node) {
   return facts.nodes.filter((one) => one.kind === "stream" && found.has(one.id)).reduce((sum, one) => sum + (facts.streams[one.name]?.quarantined || 0), 0);
 }
 
-function other(node) {
+function other(node, written) {
   const tell = (all) => h("dl", { class: "facts" }, all.map(([name, of, more]) => h("div", null, h("dt", null, name), h("dd", null, of), h("dd", { class: "soft" }, more))));
   if (node.kind === "topic") {
     const topic = facts.topics[node.name];
     const waits = lag?.topics?.[node.name];
     const why = lag === null ? "asking Kafka …" : lag.error || "in Kafka, not yet in bronze";
+    if (!topic && written) return hint("A Kafka topic to which this application writes a stream.");
     if (!topic) return hint("Bronze has no record of this topic yet.");
     return tell([["Records in bronze", number(topic.rows), "bytes as they were"], ["Waiting", number(waits), why], ["Last commit", ago(topic.last_commit_ms), time(topic.last_commit_ms)]]);
   }

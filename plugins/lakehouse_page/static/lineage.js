@@ -19,10 +19,12 @@ function metric(node, facts) {
   return node.kind === "function" ? "is told each record" : "compacted topic";
 }
 
+// Whether a node is a topic to which a stream is written.
+export const isWritten = (facts, node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
+
 // Columns by kind, with the topics that a stream is written to at the end; nodes from the same source are neighbours in their column.
 export function places(facts) {
   const tables = new Set(facts.nodes.filter((node) => node.kind === "table").map((node) => node.id));
-  const isWritten = (node) => node.kind === "topic" && facts.edges.some(([, to]) => to === node.id);
   // A table that reads tables is to the right of them.
   const depths = new Map();
   const depth = (id) => {
@@ -30,7 +32,7 @@ export function places(facts) {
     if (!depths.has(id)) depths.set(id, Math.max(0, ...before()));
     return depths.get(id);
   };
-  const column = (node) => (isWritten(node) || node.kind === "function" ? "changelog" : node.kind);
+  const column = (node) => (isWritten(facts, node) || node.kind === "function" ? "changelog" : node.kind);
   const columns = KINDS.flatMap((kind) => {
     const some = facts.nodes.filter((node) => column(node) === kind);
     const all = kind === "table" ? [...new Set(some.map((node) => depth(node.id)))].sort((a, b) => a - b) : [0];
