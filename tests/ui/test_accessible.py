@@ -25,7 +25,7 @@ VIEWS = {
 }
 RUN = """
     return axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(
-        found => found.violations.map(one => `${one.id}: ${one.help}: ${one.nodes.map(n => n.html).join(" ")}`))
+        found => found.violations.map(one => `${one.id}: ${one.help}: ${one.nodes.map(n => `${n.html} ${n.any.map(a => a.message).join(" ")}`).join(" ")}`))
 """
 
 

@@ -32,7 +32,7 @@ export class TableView {
   // run: null, or { id, start, end } of the DAG run on view, in milliseconds.
   constructor(container, app, name, facts, run) {
     Object.assign(this, { container, app, name, facts, run, versions: [], tab: null, panel: null });
-    this.plotAt = h("div", { class: "plot", "aria-label": "Rows after each version" });
+    this.plotAt = h("div", { class: "plot", role: "figure", "aria-label": "Rows after each version" });
     this.moments = h("div", { class: "moments" });
     this.body = h("div", { id: "panel", role: "tabpanel" });
     this.tabs = h("div", { role: "tablist", class: "tabs", onkeydown: (event) => this.keys(event) },

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.registry.embedded import EmbeddedRegistry
 from tests.faults.worlds.application import Application
 from tests.faults.worlds.oracle import FIXED
-from tests.faults.worlds.reading import Place, Stored, commit_ticks, drain
+from tests.faults.worlds.reading import Place, Stored, bronze_records, commit_ticks, drain
 
 START_MS = 1_700_000_000_000
 CLOSING_MS = START_MS + 400 * 86_400_000
@@ -64,7 +64,8 @@ class World:
     """A folder with a broker, a lake and an application.
 
     story: what happened, for people. ledger: each record that was ever in a topic, by topic and place.
-    writers: the schemas of the records in Avro, by their ids.
+    writers: the schemas of the records in Avro, by their ids. gone_before: the places that Kafka had lost before the
+    lake had its first tick: of those it never knew.
     """
 
     seed: int
@@ -79,6 +80,7 @@ class World:
         self.fault_times: list[tuple[str, float]] = []
         self.ledger: dict[str, dict[Place, Stored]] = {name: {} for name in TOPICS}
         self.writers: dict[int, Any] = {}
+        self.gone_before: set[Place] = set()
         self.registry: EmbeddedRegistry | None = None
         (self.folder / "tmp").mkdir(parents=True)
 
@@ -354,7 +356,7 @@ class World:
         """Delete a topic and make it again; what the job has not read of it is lost."""
         topic = self.dice.choice(("orders", "users", "payments"))
         self.tell(topic)
-        self.look()
+        self._lose(self.look()[topic])
         admin = self._admin()
         admin.delete_topics([topic])[topic].result()
         deadline = time.monotonic() + 30
@@ -367,12 +369,22 @@ class World:
     def _expire_records(self) -> None:
         """Remove the first records of a partition, as a topic's retention does."""
         topic, admin = self.dice.choice(tuple(TOPICS)), self._admin()
-        self.look()
+        present = self.look()[topic]
         partition = self.dice.choice(sorted(admin.list_topics(topic, timeout=30).topics[topic].partitions))
-        offsets = [place[2] for place in self.ledger[topic] if place[1] == partition] or [0]
-        place = TopicPartition(topic, partition, self.dice.randint(0, offsets[-1] + 1))
+        places = sorted(place for place in present if place[1] == partition)
+        place = TopicPartition(topic, partition, self.dice.randint(0, places[-1][2] + 1 if places else 0))
+        self._lose(item for item in places if item[2] < place.offset)
         (future,) = admin.delete_records([place]).values()
         self.tell(f"{topic}/{partition} up to {place.offset}: {future.result().low_watermark}")
+
+    def _lose(self, places: Iterable[Place]) -> None:
+        """Note places of which Kafka is about to lose the records, if the lake has no tick yet."""
+        if not any(bronze_records(path) for path in self.bronze_tables()):
+            self.gone_before.update(places)
+
+    def bronze_tables(self) -> list[Path]:
+        """Return the tables of bronze that have records."""
+        return [self.lake / "bronze/records", *self.lake.glob("bronze/own/*")]
 
     def _compact(self) -> None:
         """Write the files of some tables anew, as people do with tools of their own."""
