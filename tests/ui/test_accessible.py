@@ -24,8 +24,10 @@ VIEWS = {
     "changelog": ("/lakehouse/?app=shop&node=changelog:shop-totals-changelog", "#records tbody tr"),
 }
 RUN = """
-    return axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(
-        found => found.violations.map(one => `${one.id}: ${one.help}: ${one.nodes.map(n => `${n.html} ${n.any.map(a => a.message).join(" ")}`).join(" ")}`))
+    const standards = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+    const told = node => `${node.html} ${node.any.map(check => check.message).join(" ")}`;
+    return axe.run(document, {runOnly: standards}).then(
+        found => found.violations.map(one => `${one.id}: ${one.help}: ${one.nodes.map(told).join(" ")}`))
 """
 
 
