@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-slow test-all test-ui faults demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
+.PHONY: help setup lint format test test-slow test-all test-ui faults demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages ui-packages classes components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile

@@ -25,6 +25,7 @@ LOCKS = {
     "lakehouse": INFRA / "python" / "requirements.lock",
     "airflow": SETUP / "airflow.lock",
     "docs": INFRA / "docs" / "requirements.lock",
+    "ui": INFRA / "ui" / "requirements.lock",
 }
 CHECKSUMS = SETUP / "checksums.txt"
 PLOT = INFRA.parent / "plugins" / "lakehouse_page" / "static" / "vendor" / "uPlot.esm.js"

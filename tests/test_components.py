@@ -43,6 +43,7 @@ def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() 
             INFRA / "python" / "requirements.lock",
             SETUP / "airflow.lock",
             INFRA / "docs" / "requirements.lock",
+            INFRA / "ui" / "requirements.lock",
         )
     )
     jars = len((SETUP / "checksums.txt").read_text().splitlines()) - 1
