@@ -107,6 +107,11 @@ class Application:
         both = {"totals-changes": "totals", "latest-changes": "latest_orders"}
         return dict(list(both.items())[: self.published])
 
+    def streams_of(self, topic: str) -> tuple[str, ...]:
+        """Return the names of the streams, or tables, that are declared over a topic; each has a quarantine."""
+        in_sql = {"payments": ("paid",), "users": ("users", "logins")}
+        return in_sql.get(topic, (topic,)) if self.in_sql else (topic,)
+
     @property
     def text(self) -> str:
         payments = "avro" if self.in_avro else "json"
