@@ -72,7 +72,7 @@ def table_facts(
         return None
     silver_facts = reader.read_table_facts(app.layout, "silver", table.name)
     table_tick = silver_facts.tick or 0
-    missing_records = count_lacking(app.layout, coverage, table.topics, table_tick)
+    missing_records = count_lacking(app.layout, coverage, table.name, table.topics, table_tick)
     return {
         "rows": silver_facts.rows,
         "version": silver_facts.version,

@@ -13,12 +13,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import lakehouse as lh
+from lakehouse.cli.start.verify import verify_tables
 from lakehouse.errors import JobFailed, KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.headers import DEFLATED, EVENT_TIME, LEFT_OUT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.reader import read_bronze_coverage
+from lakehouse.lake.record.behind import count_lacking
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.replay import replay
 from lakehouse.semantics.time.moment import AtTick
@@ -186,6 +189,28 @@ def test_accumulators_that_do_not_fit_do_not_stop_publishing(lake, cluster, send
     one.run(newest, until="caught_up")
     assert len(records("large-values")) == 401
     assert lake("d").restore(newest.table("newest"), "large-values") == 2
+
+
+def test_a_restored_table_is_current_although_it_takes_in_no_record_that_it_covers(lake, cluster, send) -> None:
+    cluster.create("covered")
+    stream = lh.stream("covered", key="k string", schema="amount bigint", name="covered")
+    sums = stream.group_by("k").agg(n=lh.count()).table("sums")
+    app = lh.app(sums.changes().to_topic("covered-sums"))
+    send("covered", [("a", '{"amount": 1}', T)] * 4)
+    lake("a").run(app, until="caught_up")
+    restored = lake("b")
+    restored.restore(sums, "covered-sums")
+    layout = Layout(restored.settings.lake.path)
+    restored.run(app, until="caught_up")
+    for new_count in (0, 1):
+        if new_count:
+            send("covered", [("a", '{"amount": 1}', T)])
+            restored.run(app, until="caught_up")
+        report = verify_tables(layout, app)
+        assert (report["problems"], report["tables"]["sums"]["records"]) == ([], new_count)
+        assert report["tables"]["sums"]["tick"] == report["tick"]
+        assert count_lacking(layout, read_bronze_coverage(layout), "sums", ["covered"], 0) == new_count
+    assert rows(restored, sums) == [("a", 5)]
 
 
 def test_repairs_of_a_restored_table_keep_what_it_was_restored_with(lake, cluster, send) -> None:

@@ -86,7 +86,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
             facts_of_table["tick"] or 0
         )
         facts_of_table["behind"] = coverage.tick - (facts_of_table["tick"] or 0) if lacks_ticks else 0
-        behind = measure_behind(layout, coverage, reads.topics, facts_of_table["tick"] or 0)
+        behind = measure_behind(layout, coverage, name, reads.topics, facts_of_table["tick"] or 0)
         facts_of_table["behind_records"] = behind.records
         facts_of_table["behind_seconds"] = round(behind.seconds(time.time() * 1000), 1)
         facts_of_table["late"] = late_counts[name]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakehouse.lake import reader, store
+from lakehouse.lake import store
 from lakehouse.lake.commit_log import CommitInfo, TickCoverage, open_log, tick_coverage
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files
-from lakehouse.lake.sql import quote_literal
-from lakehouse.lake.store import is_table
+from lakehouse.lake.record.covered import count_records, is_not_covered
 
 
 class Behind(NamedTuple):
@@ -24,26 +22,21 @@ class Behind(NamedTuple):
         return 0.0 if self.since_ms is None else max(0.0, (now_ms - self.since_ms) / 1000)
 
 
-def measure_behind(layout: Layout, coverage: TickCoverage, topics: Iterable[str], tick: int) -> Behind:
+def measure_behind(layout: Layout, coverage: TickCoverage, table: str, topics: Iterable[str], tick: int) -> Behind:
     """Return how far a table that reads these topics is behind bronze. coverage: bronze's. tick: the table's last."""
     topic_names = list(topics)
-    records = count_lacking(layout, coverage, topic_names, tick)
+    records = count_lacking(layout, coverage, table, topic_names, tick)
     return Behind(records, _first_time_ms(layout, topic_names, tick)) if records else Behind()
 
 
-def count_lacking(layout: Layout, coverage: TickCoverage, topics: Iterable[str], tick: int) -> int:
+def count_lacking(layout: Layout, coverage: TickCoverage, table: str, topics: Iterable[str], tick: int) -> int:
     """Return how many records of these topics a table lacks: see `measure_behind`."""
     # A topic's state in the commits may show that nothing is missing; otherwise count its records.
     moved_topics = [topic for topic in topics if coverage.last_tick([topic]) > tick]
-    return sum(_count_records_after(layout, topic, tick) for topic in moved_topics)
-
-
-def _count_records_after(layout: Layout, topic: str, tick: int) -> int:
-    path = reader.find_table_path(layout, "bronze", topic)
-    if not is_table(path):
+    if not moved_topics:
         return 0
-    predicate = f"topic = {quote_literal(topic)} AND tick > {tick}"
-    return int(files.read_rows_where(path, "count(*) AS records", predicate).to_pylist()[0]["records"])
+    own_condition = is_not_covered(layout, table)
+    return count_records(layout, moved_topics, f"tick > {tick}" + (f" AND {own_condition}" if own_condition else ""))
 
 
 def _first_time_ms(layout: Layout, topics: list[str], tick: int) -> int | None:

@@ -157,7 +157,7 @@ class RunMetrics:
         table_facts = reader.read_table_facts(self._layout, "silver", table.name)
         self._rows.labels(table.name).set(table_facts.rows)
         self._table_tick.labels(table.name).set(table_facts.tick or 0)
-        behind = measure_behind(self._layout, coverage, table.stream.topics, table_facts.tick or 0)
+        behind = measure_behind(self._layout, coverage, table.name, table.stream.topics, table_facts.tick or 0)
         self._behind_records.labels(table.name).set(behind.records)
         self._behind_seconds.labels(table.name).set(behind.seconds(time.time() * 1000))
         self._commit.labels(table.name).set((table_facts.last_commit_ms or 0) / 1000)

@@ -14,6 +14,7 @@ from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCoun
 from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.place import TablePlace, late_place
+from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.plan.expectation import row_failure
@@ -125,9 +126,12 @@ class SilverWriter:
                 late.write_late(
                     self._open_table, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick
                 )
-            # A table that reads others records its progress, even if none of them changed.
-            has_input = folded_batch.records > 0 or (
-                bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied, to_tick)
+            # A table that reads others records its progress, even if none of them changed; a restored one, if the
+            # records that came are among those that it holds already.
+            has_input = (
+                folded_batch.records > 0
+                or (bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied, to_tick))
+                or self._has_covered_records()
             )
             if has_input:
                 unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
@@ -143,6 +147,12 @@ class SilverWriter:
             self._show(to_tick, cache)
         self.applied = to_tick
         return folded_batch.records
+
+    def _has_covered_records(self) -> bool:
+        """Say whether it is a restored table whose topics have records after the last tick that it has applied."""
+        if self._input.skip is None:
+            return False
+        return read_bronze_coverage(self._open_table.layout).last_tick(self.table.stream.topics) > self.applied
 
     def _read_state(self) -> DataFrame:
         """Return the rows that the table keeps now."""
