@@ -1,7 +1,8 @@
 """The files of lakes, on this machine or in an object store, read without a JVM.
 
 A path is that of a local folder, or a Hadoop URI such as s3a://bucket/lake. How a store is reached is said once, by
-`use_store`; what is not said comes from the environment, as for other programs of that store.
+`use_store`, for files beside a lake by `use_source_store`; what is not said comes from the environment, as for other
+programs of that store.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ SILENCE_SECONDS = 15  # a store that does not answer for so long is away
 
 _options_by_root: dict[str, Mapping[str, str]] = {}
 _single_writer_roots: set[str] = set()
+# Apart from the lakes: a lake may lie at the root of a bucket, or anywhere in it, and keeps what was said of it.
+_options_by_source_root: dict[str, Mapping[str, str]] = {}
 
 
 def use_store(root: str, options: Mapping[str, str], *, single_writer: bool = False) -> None:
@@ -46,6 +49,12 @@ def use_store(root: str, options: Mapping[str, str], *, single_writer: bool = Fa
     if is_remote(root):
         _options_by_root[root] = dict(options)
         (_single_writer_roots.add if single_writer else _single_writer_roots.discard)(root)
+
+
+def use_source_store(root: str, options: Mapping[str, str]) -> None:
+    """Say how files below `root` are reached that belong to no lake. A lake's own files are reached as it says."""
+    if is_remote(root):
+        _options_by_source_root[root] = dict(options)
 
 
 def is_remote(path: str) -> bool:
@@ -115,7 +124,7 @@ def has_objects(path: str) -> bool:
 
 def has_leases(path: str) -> bool:
     """Say whether leases are kept in the store of a path: on S3, unless its lake has a single writer."""
-    return has_objects(path) and _root_of(path) not in _single_writer_roots
+    return has_objects(path) and _root_of(path, _options_by_root) not in _single_writer_roots
 
 
 def get_object(path: str) -> StoreObject | None:
@@ -270,13 +279,15 @@ def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:
 
 
 def _options_of(path: str) -> Mapping[str, str]:
-    """Return the options of the lake that a path belongs to; none if nobody has said how it is reached."""
-    return _options_by_root.get(_root_of(path), {})
+    """Return the options of the lake, else of the source, that a path belongs to; none if nobody has named it."""
+    if lake_root := _root_of(path, _options_by_root):
+        return _options_by_root[lake_root]
+    return _options_by_source_root.get(_root_of(path, _options_by_source_root), {})
 
 
-def _root_of(path: str) -> str:
-    """Return the root of the lake that a path belongs to; an empty text if nobody has named it."""
-    roots = [root for root in _options_by_root if path == root or path.startswith(f"{root}/")]
+def _root_of(path: str, named_roots: Iterable[str]) -> str:
+    """Return the longest of the roots that a path lies below; an empty text if there is none."""
+    roots = [root for root in named_roots if path == root or path.startswith(f"{root}/")]
     return max(roots, key=len, default="")
 
 

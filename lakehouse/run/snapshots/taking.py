@@ -113,10 +113,10 @@ def describe_snapshots(app: App) -> list[dict[str, object]]:
 
 
 def use_store_of(source: Source, settings: Settings) -> None:
-    """Reach the files of a source as the lake's own store is reached."""
+    """Reach the files of a source as the lake's own store is reached, and leave the lake's leases alone."""
     assert source.snapshots is not None
     bucket = "/".join(source.snapshots.path.split("/")[:3])
-    store.use_store(bucket, settings.lake.options, single_writer=True)
+    store.use_source_store(bucket, settings.lake.options)
 
 
 @contextmanager
