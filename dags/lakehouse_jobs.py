@@ -52,7 +52,8 @@ _PASSED_ON = (
 _NAMES_VARIABLE = "LAKEHOUSE_PASS_ON"
 _NEVER_PASSED_ON = re.compile(r"AIRFLOW|_AIRFLOW|LAKEHOUSE_|PYTHON(PATH|HOME|STARTUP)|LD_")
 # The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
-_SETTINGS = re.compile(r"LAKEHOUSE_(CACHE|JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
+# Not AIRFLOW, which has a database's password, nor METRICS: its port is that of a job that keeps running.
+_SETTINGS = re.compile(r"LAKEHOUSE_(CACHE|JARS|SUPERVISED_BY|(LAKE|KAFKA|REGISTRY|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
 
 _LEASH = Path(__file__).with_name("lakehouse_leash.py")
 _EXIT_BAD_INPUT = 2

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from lakehouse import passed_on
+from lakehouse.settings.checks import CHECKS
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 PARAMS = json.loads(Path(__file__).with_name("params.json").read_text())
@@ -292,6 +293,14 @@ def test_the_rule_of_what_is_passed_on_is_the_same_without_lakehouse():
     assert jobs._PASSED_ON == passed_on.PASSED_ON
     assert jobs._NAMES_VARIABLE == passed_on.VARIABLE
     assert jobs._NEVER_PASSED_ON.pattern == passed_on.NEVER_PASSED_ON.pattern
+
+
+def test_each_section_of_the_settings_reaches_a_job_but_those_of_airflow_and_of_metrics():
+    given = {f"LAKEHOUSE_{section.upper()}_{name.upper()}": "x" for section, names in CHECKS.items() for name in names}
+    seen = jobs.job_environment(Path("/venv/bin/python"), given)
+    missing = {name.split("_")[1].lower() for name in given.keys() - seen.keys()}
+    assert missing == {"airflow", "metrics"}
+    assert "LAKEHOUSE_REGISTRY_URL" in seen
 
 
 def test_the_schedulers_secrets_stay_with_the_scheduler():
