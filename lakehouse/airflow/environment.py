@@ -11,9 +11,11 @@ from lakehouse.airflow.home import Home
 from lakehouse.passed_on import VARIABLE, variables_passed_on
 from lakehouse.setup import places
 
-# The jobs' settings are passed on; Airflow's own (a database's password) are not. Each application has its own lake.
+# The jobs' settings are passed on; Airflow's own (a database's password) are not.
 SETTINGS_PREFIX = "LAKEHOUSE_"
-NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_LAKE_", "LAKEHOUSE_SUPERVISED_BY")
+NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_SUPERVISED_BY")
+# Each application has a lake and a file of its own, in its manifest; how a store of objects is reached is the same.
+NOT_PASSED_ON = ("LAKEHOUSE_LAKE_PATH", "LAKEHOUSE_LAKE_APP")
 
 
 def airflow_variables(
@@ -27,7 +29,9 @@ def airflow_variables(
     passed_variables |= {
         name: value
         for name, value in environ.items()
-        if name.startswith(SETTINGS_PREFIX) and not name.startswith(NOT_PASSED_ON_PREFIXES)
+        if name.startswith(SETTINGS_PREFIX)
+        and not name.startswith(NOT_PASSED_ON_PREFIXES)
+        and name not in NOT_PASSED_ON
     }
     if pass_on:
         passed_variables[VARIABLE] = ",".join(pass_on)

@@ -141,6 +141,8 @@ def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
         "HOME": "/h",
         "LAKEHOUSE_AIRFLOW_DATABASE": "hush",
         "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "one:9092",
+        "LAKEHOUSE_LAKE_APP": "/another/app.py",
+        "LAKEHOUSE_LAKE_OPTIONS": '{"region": "eu-central-1"}',
         "LAKEHOUSE_LAKE_PATH": "/another/lake",
         "LAKEHOUSE_SUPERVISED_BY": "other",
         "PATH": "/bin",
@@ -148,7 +150,8 @@ def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
     }
     seen = airflow_variables(home, Path("/venv/bin/airflow"), given)
     assert "hush" not in seen.values()
-    assert {name for name in given if name in seen} == {"HOME", "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", "PATH"}
+    passed = {"HOME", "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", "LAKEHOUSE_LAKE_OPTIONS", "PATH"}
+    assert {name for name in given if name in seen} == passed, "an object store's keys are the same for every lake"
     assert seen["PATH"] == "/venv/bin:/bin"
     assert seen["AIRFLOW_HOME"] == str(home.folder)
     assert seen["LAKEHOUSE_APPLICATIONS"] == str(home.folder / "applications")
