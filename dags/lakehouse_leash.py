@@ -21,19 +21,14 @@ POLL_S = 0.2
 
 def main(argv: list[str]) -> int:
     """Run the command to its end, or until stdin ends; return its exit code."""
-    ended = False
-
-    def on_term(number: int, frame: object) -> None:
-        nonlocal ended  # a signal to the group has reached the command, too: go on and wait for its end
-        ended = True
-
-    signal.signal(signal.SIGTERM, on_term)
+    # A signal to the group has reached the command, too. Go on, and watch stdin: the command may ignore it.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     command = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     killed_at = None
     while command.poll() is None:
         if killed_at is not None and time.monotonic() > killed_at:
             os.killpg(os.getpgrp(), signal.SIGKILL)  # this process as well
-        if killed_at is not None or ended:
+        if killed_at is not None:
             time.sleep(POLL_S)
         elif select.select([sys.stdin], [], [], POLL_S)[0] and not os.read(sys.stdin.fileno(), 4096):
             killed_at = time.monotonic() + GRACE_S

@@ -1,5 +1,7 @@
 """A job ends with the process that started it, however that one ends; and what a job's end means to its starter."""
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -54,6 +56,26 @@ def test_sigkill_of_the_starters_parent_ends_it_too(tmp_path, is_running):
         pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
         supervisor.kill()
     _wait(lambda: not any(map(is_running, pids)), 15.0)
+
+
+@pytest.mark.parametrize("is_signalled", [False, True], ids=["only the end of stdin", "SIGTERM before"])
+def test_a_deaf_command_ends_with_its_starter_whatever_signal_its_group_got_before(is_signalled):
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    argv = [sys.executable, "-I", "-S", str(DAGS / "lakehouse_leash.py"), sys.executable, "-c", deaf]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as leash:
+        assert leash.stdin is not None
+        assert leash.stdout is not None
+        leash.stdout.readline()
+        if is_signalled:
+            os.killpg(leash.pid, signal.SIGTERM)
+            time.sleep(0.5)
+            assert leash.poll() is None
+        leash.stdin.close()  # as the kernel does when the starter ends
+        try:
+            assert leash.wait(10.0) == -signal.SIGKILL
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(leash.pid, signal.SIGKILL)
 
 
 def _command(tmp_path: Path, source: str) -> Job:
