@@ -4,8 +4,12 @@
 set -eu
 
 config=()
-for ((number = 1; number < $#; number++)); do
-    [ "${!number}" != --config ] || { next=$((number + 1)) && config=(--config "${!next}"); }
+arguments=("$@")
+for number in "${!arguments[@]}"; do
+    case "${arguments[number]}" in
+    --config) config=(--config "${arguments[number + 1]:-}") ;;
+    --config=*) config=("${arguments[number]}") ;;
+    esac
 done
 
 down() {
@@ -15,9 +19,18 @@ down() {
 
 trap 'down 0' TERM INT
 lakehouse airflow up "$@"
-while lakehouse airflow status "${config[@]}" >/dev/null; do
+# One bad look may be a busy machine: a part that answers late, or that its supervisor is starting again. `down` would
+# end the running tasks for that.
+bad_looks=0
+while true; do
+    if lakehouse airflow status "${config[@]}" >/dev/null; then
+        bad_looks=0
+    else
+        bad_looks=$((bad_looks + 1))
+    fi
+    [ "$bad_looks" -lt 3 ] || break
     sleep 15 &
     wait $!
 done
-echo "error: Airflow is not healthy any more" >&2
+echo "error: Airflow is not healthy any more, by three looks in a row" >&2
 down 1
