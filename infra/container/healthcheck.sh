@@ -3,5 +3,8 @@
 set -eu
 
 [ -n "${LAKEHOUSE_METRICS_PORT:-}" ] || exit 0
-exec python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=5).close()' \
-    "http://127.0.0.1:$LAKEHOUSE_METRICS_PORT/metrics"
+# Without proxies: http_proxy would send the question to another machine.
+exec python3 -c '
+import sys, urllib.request
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1], timeout=5).close()
+' "http://127.0.0.1:$LAKEHOUSE_METRICS_PORT/metrics"

@@ -126,13 +126,15 @@ def test_the_settings_of_the_pod_are_settings() -> None:
 
 def test_the_container_is_healthy_while_its_run_answers(tmp_path: Path) -> None:
     def check(port: int | None) -> int:
-        environ = {"PATH": os.environ["PATH"]} | ({} if port is None else {"LAKEHOUSE_METRICS_PORT": str(port)})
+        proxy = "http://127.0.0.1:1"  # nobody answers there
+        environ = {"PATH": os.environ["PATH"], "http_proxy": proxy, "HTTP_PROXY": proxy}
+        environ |= {} if port is None else {"LAKEHOUSE_METRICS_PORT": str(port)}
         return subprocess.run([CONTAINER / "healthcheck.sh"], env=environ, capture_output=True, check=False).returncode
 
-    assert check(None) == 0
-    visits = lh.app(lh.stream("clicks", key="user string", schema="place string").latest("visits"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
+    assert check(None) == 0
+    visits = lh.app(lh.stream("clicks", key="user string", schema="place string").latest("visits"))
     assert check(free) != 0
     with serve_metrics(load(environ={"LAKEHOUSE_LAKE_PATH": str(tmp_path)}, start=tmp_path), visits, free):
         assert check(free) == 0
