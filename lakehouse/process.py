@@ -1,4 +1,4 @@
-"""A child process that ends with its parent, a check that a pid is still the same process, and ports."""
+"""A child process that ends with its parent, checks that a pid is still the same process, and ports."""
 
 from __future__ import annotations
 
@@ -86,6 +86,29 @@ def identify_process(pid: int, created: float, mark: str) -> psutil.Process | No
         return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except (psutil.Error, ValueError):
         return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the machine's start; None if Linux's /proc does not show it.
+
+    No clock that is set changes it, unlike the time of day of a start, which is counted back from now.
+    """
+    try:
+        process_facts = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return int(process_facts.rpartition(b")")[2].split()[19])  # before it stands the program's name, of any characters
+
+
+def is_used(pid: int) -> bool:
+    """Say whether there is a process of this number, also one that /proc hides from this account."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def find_free_port(other_than: int = 0) -> int:

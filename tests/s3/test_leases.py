@@ -143,6 +143,17 @@ def test_a_killed_process_of_this_machine_loses_its_lease_at_once(lake: Lake) ->
         assert time.monotonic() - started < store_session.RENEWAL_SECONDS
 
 
+def test_a_living_process_keeps_its_lease_while_the_clock_is_set(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    linux = pytest.importorskip("psutil._pslinux")
+    holder = lake.start_holder()
+    boot_time = linux.boot_time
+    monkeypatch.setattr(linux, "boot_time", lambda: boot_time() + 2)
+    with pytest.raises(LeaseHeld, match=f"process {holder.pid} on "):
+        Lease(lake.path, "table 'visits'").acquire()
+    assert list(kept_by_holder(Layout(lake.uri)).values()) == [["table visits"]]
+    holder.communicate("\n")
+
+
 def test_a_process_elsewhere_loses_its_lease_when_its_session_expires(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

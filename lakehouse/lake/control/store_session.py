@@ -26,7 +26,6 @@ from lakehouse.lake import store
 
 RENEWAL_SECONDS = 10.0
 EXPIRY_SECONDS = 40.0
-START_TOLERANCE_SECONDS = 1.0
 
 _sessions: dict[tuple[str, int], StoreSession] = {}
 _sessions_lock = threading.Lock()
@@ -34,34 +33,34 @@ _sessions_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process. machine: the machine's start and the namespace of its process ids; empty if unknown."""
+    """A process. machine: the machine's start and the namespace of its process ids; empty if unknown.
+
+    start_ticks: when it started, in clock ticks since the machine's start; None if unknown.
+    """
 
     host: str
     machine: str
     pid: int
-    started: float
+    start_ticks: int | None
     program: str
     since: float
 
     @classmethod
     def of_this_process(cls) -> Holder:
-        import psutil  # here: executors import this module, and may lack it
+        from lakehouse.process import start_ticks  # here: executors import this module, and may lack psutil
 
-        process = psutil.Process()
-        program = Path(sys.argv[0]).name
-        return cls(socket.gethostname(), _this_machine(), process.pid, process.create_time(), program, time.time())
+        pid, program = os.getpid(), Path(sys.argv[0]).name
+        return cls(socket.gethostname(), _this_machine(), pid, start_ticks(pid), program, time.time())
 
     def has_ended(self) -> bool:
         """Say whether its process is known to be gone; False if it ran elsewhere."""
         if not self.machine or self.machine != _this_machine():
             return False
-        import psutil
+        from lakehouse.process import is_used, start_ticks
 
-        try:
-            started: float = psutil.Process(self.pid).create_time()
-            return abs(started - self.started) > START_TOLERANCE_SECONDS
-        except psutil.NoSuchProcess:
-            return True
+        found_ticks = start_ticks(self.pid)
+        is_known = found_ticks is not None and self.start_ticks is not None
+        return found_ticks != self.start_ticks if is_known else not is_used(self.pid)
 
     def describe(self) -> str:
         since_text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since))
@@ -117,7 +116,7 @@ class StoreSession:
         own = store.get_object(self._path(self.id))
         if own is not None and (own.written_at - stored.written_at).total_seconds() > EXPIRY_SECONDS:
             return None
-        return holder or Holder("an unknown machine", "", 0, 0.0, "a process", stored.written_at.timestamp())
+        return holder or Holder("an unknown machine", "", 0, None, "a process", stored.written_at.timestamp())
 
     def _renew(self) -> None:
         store.put_object(self._path(self.id), json.dumps(asdict(self._holder)).encode())
