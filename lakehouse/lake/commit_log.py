@@ -43,10 +43,18 @@ class CommitLog:
 
     def at(self, version: int) -> CommitInfo | None:
         """Return the description of a version's commit; None if it is not in the log, or no longer."""
+        commit_info = self.info_at(version)
+        return None if commit_info is None else self._describe_info(version, commit_info)
+
+    def info_at(self, version: int) -> dict[str, Any] | None:
+        """Return what a version's commit says about itself, as Delta has it; {} if its writer wrote nothing.
+
+        None if the commit is not in the log, or no longer.
+        """
         if not 0 <= version <= self.newest:
             return None
         try:
-            return self.describe(version, self._read(version))
+            return _find_info(self._read(version))
         except FileNotFoundError:
             return None
 
@@ -59,11 +67,11 @@ class CommitLog:
 
     def describe(self, version: int, lines: Iterable[str]) -> CommitInfo:
         """Return the description in the lines of a version's commit; no more of them are read than needed."""
-        # It is the first line if in-commit timestamps are on; other writers may put it anywhere.
-        info_line = next((line for line in lines if line.startswith('{"commitInfo"')), None)
-        if info_line is None:
-            return CommitInfo(version, "", 0)
-        return _parse_commit(version, json.loads(info_line)["commitInfo"], self._path)
+        return self._describe_info(version, _find_info(lines))
+
+    def _describe_info(self, version: int, commit_info: dict[str, Any]) -> CommitInfo:
+        metadata = parse_metadata(commit_info.get("userMetadata"), f"version {version} of {self._path}")
+        return CommitInfo(version, commit_info.get("operation", ""), commit_time_ms(commit_info), metadata)
 
     def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""
@@ -159,6 +167,7 @@ def commit_time_ms(commit_info: Mapping[str, Any]) -> int:
     return int(commit_info.get("inCommitTimestamp") or commit_info.get("timestamp") or 0)
 
 
-def _parse_commit(version: int, commit_info: dict[str, Any], path: str) -> CommitInfo:
-    metadata = parse_metadata(commit_info.get("userMetadata"), f"version {version} of {path}")
-    return CommitInfo(version, commit_info.get("operation", ""), commit_time_ms(commit_info), metadata)
+def _find_info(lines: Iterable[str]) -> dict[str, Any]:
+    # It is the first line if in-commit timestamps are on; other writers may put it anywhere.
+    info_line = next((line for line in lines if line.startswith('{"commitInfo"')), None)
+    return {} if info_line is None else dict(json.loads(info_line)["commitInfo"])

@@ -5,20 +5,31 @@ Everything here starts in milliseconds: it reads Delta through `deltalake` and a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.lake import store
-from lakehouse.lake.commit_log import TickCoverage, commit_time_ms, find_tick_coverage, open_log
-from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
+from lakehouse.lake.commit_log import CommitLog, TickCoverage, commit_time_ms, find_tick_coverage, open_log
+from lakehouse.lake.commit_metadata import (
+    BronzeTick,
+    CommitMetadata,
+    RowsCommit,
+    TableCommit,
+    TopicState,
+    app_id,
+    parse_metadata,
+)
 from lakehouse.lake.layout import DEPLOYMENT, DEPLOYMENT_NAME, Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
@@ -30,7 +41,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
-FIRST_COMMITS = 100  # commits to read first: nearly always only the newest are needed
+AHEAD = 16  # commits to ask a store for at once
+TERMINAL_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +70,32 @@ def find_table_path(layout: Layout, layer: str, name: str) -> str:
 
 
 def open_table(path: str, label: str, version: int | None = None) -> DeltaTable:
-    """Open a Delta table. Raises NotFound if there is none."""
+    """Open a Delta table. Raises NotFound if there is none, or no such version; StorageError if it can't be read."""
     if not is_table(path):
         raise NotFound(f"{label} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
         return store.open_delta(path, version)
-    except (TableNotFoundError, OSError, ValueError) as error:
-        raise NotFound(f"{label}, version {version}: {error}. `lakehouse past log` lists the versions.") from error
+    except (DeltaError, OSError, ValueError) as error:
+        if isinstance(error, TableNotFoundError) or (version is not None and not _has_commit(path, version)):
+            what = label if version is None else f"{label}, version {version}"
+            raise NotFound(f"{what} does not exist, or no longer. `lakehouse past log` lists the versions.") from error
+        raise _unreadable_error(path, label, error) from error
+
+
+def _has_commit(path: str, version: int) -> bool:
+    return store.file_exists(f"{path}/_delta_log/{version:020}.json")
+
+
+def _unreadable_error(path: str, label: str, error: Exception) -> StorageError:
+    """Return the error of a table that is there, and can't be read, with delta-rs's reason as plain text."""
+    report = TERMINAL_CODE.sub("", str(error)).partition("\n   0: ")[0]  # below it are the calls of delta-rs
+    reason = ": ".join(line.replace("↳", "").strip() for line in report.splitlines() if line.strip())
+    advice = (
+        "Expected a store that this user may read: look at [lake] options, whose keys may have expired."
+        if store.is_remote(path)
+        else "Expected a table whose log and files this user may read; put a damaged file back from a copy."
+    )
+    return StorageError(f"{label} ({path}) can't be read. {reason.rstrip('.')}. {advice}")
 
 
 def read_progress(table: DeltaTable, name: str) -> Progress:
@@ -117,7 +148,7 @@ def table_names(layout: Layout, layer: str) -> list[str]:
         own_topics = _table_names_in(f"{layout.root}/bronze/own")
         if not is_table(layout.records):
             return own_topics
-        add_actions = to_arrow_table(store.open_delta(layout.records).get_add_actions(flatten=True))
+        add_actions = to_arrow_table(open_table(layout.records, "bronze").get_add_actions(flatten=True))
         shared_topics = set(add_actions["partition.topic"].to_pylist()) if add_actions.num_rows else set()
         return sorted(shared_topics | set(own_topics))
     return _table_names_in(f"{layout.tables}/{layer}")
@@ -154,8 +185,9 @@ def read_table_facts(layout: Layout, layer: str, name: str) -> TableFacts:
         )
     table_settings = delta_table.metadata().configuration
     key_columns = tuple(filter(None, (table_settings.get(KEY) or "").split(",")))
-    last_commits = delta_table.history(1)
-    last_commit_ms = commit_time_ms(last_commits[0]) if last_commits else None
+    # Not by `history`: see `walk_commits`.
+    last_commit = open_log(table_path, delta_table.version()).info_at(delta_table.version())
+    last_commit_ms = None if last_commit is None else commit_time_ms(last_commit)
     plan_text = table_settings.get("lakehouse.plan")
     return TableFacts(
         layer,
@@ -177,11 +209,44 @@ def read_table_properties(layout: Layout, table: str) -> dict[str, str]:
 
 
 def read_bronze_coverage(layout: Layout) -> TickCoverage:
-    """Return how far bronze is with its topics, from the last tick's commit; nothing if the log lacks it."""
+    """Return how far bronze is with its topics: from the last tick's commit, or from the rows if the log lacks it."""
     if not is_table(layout.records):
         return TickCoverage()
-    log = open_log(layout.records, store.open_delta(layout.records).version())
-    return find_tick_coverage(log) or TickCoverage()
+    bronze = open_table(layout.records, "bronze")
+    coverage = find_tick_coverage(open_log(layout.records, bronze.version()))
+    if coverage is not None:
+        return coverage
+    tick = read_progress(bronze, INGEST).tick
+    return TickCoverage() if tick == NO_TICK else _coverage_from_rows(layout, bronze.metadata().id, tick)
+
+
+@lru_cache(maxsize=8)  # whoever watches asks again and again, while the rows of a complete tick stay the same
+def _coverage_from_rows(layout: Layout, table_id: str, tick: int) -> TickCoverage:
+    """Return the coverage by the rows alone; they don't show offsets without a record at a tick's end.
+
+    table_id: that of bronze's table, so that a new lake in the same folder is another one.
+    """
+    paths = [layout.records, *map(layout.own_records, _table_names_in(f"{layout.root}/bronze/own"))]
+    paths += [layout.erased_records] if is_table(layout.erased_records) else []  # bronze had these records, too
+    connection = open_duckdb()
+    for number, path in enumerate(paths):
+        connection.register(f"rows_{number}", open_dataset(path))
+    all_rows = " UNION ALL ".join(
+        f'SELECT topic, topic_id, "partition", "offset", tick FROM rows_{number}' for number in range(len(paths))
+    )
+    ends = connection.execute(
+        f'SELECT topic, topic_id, "partition", max("offset") + 1, max(tick) AS tick FROM ({all_rows}) '
+        f"WHERE tick <= {tick:d} GROUP BY ALL ORDER BY tick"
+    ).fetchall()
+    topics: dict[str, TopicState] = {}
+    for topic, topic_id, partition, next_offset, last_tick in ends:
+        state = topics.get(topic)
+        if state is None or state.id != topic_id:  # a recreated topic: its records came after those of the earlier one
+            state = TopicState(topic_id)
+        topics[topic] = replace(
+            state, next={**state.next, partition: next_offset}, last={**state.last, partition: last_tick}
+        )
+    return TickCoverage(tick, topics)
 
 
 def parse_commit(commit: dict[str, Any], path: str) -> CommitMetadata | None:
@@ -192,18 +257,30 @@ def parse_commit(commit: dict[str, Any], path: str) -> CommitMetadata | None:
     return parse_metadata(commit.get("userMetadata"), f"version {commit['version']} of {path}")
 
 
-def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
-    """Yield the commits in a table's log, newest first. A long log is read only as far as they are consumed."""
-    batch_limit, oldest_version = FIRST_COMMITS, None
-    while True:
-        newest_first, opened_version = table.history(batch_limit), table.version()
-        table.update_incremental()
-        if table.version() != opened_version:
-            continue  # commits are numbered from the opened version; a commit made meanwhile shifts the numbers
-        yield from (commit for commit in newest_first if oldest_version is None or commit["version"] < oldest_version)
-        if len(newest_first) < batch_limit:
+def walk_commits(path: str, label: str) -> Iterator[dict[str, Any]]:
+    """Yield what the commits of a table say about themselves, newest first, with their versions.
+
+    A long log is read only as far as they are consumed. By the log's own files: `DeltaTable.history` lets no other
+    thread of the process run while it waits for a store. Raises NotFound, StorageError.
+    """
+    log = open_log(path, open_table(path, label).version())
+    for version, commit_info in _walk_infos(log, ahead=AHEAD if store.is_remote(path) else 1):
+        if commit_info is None:
             return
-        batch_limit, oldest_version = batch_limit * 8, newest_first[-1]["version"]
+        yield {"operation": "", **commit_info, "version": version}
+
+
+def _walk_infos(log: CommitLog, ahead: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield what each commit says about itself, the newest first. ahead: how many are asked for at once, at most."""
+    versions = iter(range(log.newest, -1, -1))
+    if ahead == 1:
+        yield from ((version, log.info_at(version)) for version in versions)
+        return
+    asked_count = 1  # nearly always only the newest are needed
+    with ThreadPoolExecutor(ahead) as threads:
+        while asked_versions := list(islice(versions, asked_count)):
+            yield from zip(asked_versions, threads.map(log.info_at, asked_versions), strict=True)
+            asked_count = min(asked_count * 4, ahead)
 
 
 def split_layer(name: str) -> tuple[str, str]:
@@ -220,7 +297,7 @@ def read_log_rows(layout: Layout, name: str, limit: int | None = None) -> list[d
 def walk_log_rows(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of `read_log_rows` one by one: a long log is read only as far as they are consumed."""
     table_path = find_table_path(layout, *split_layer(name))
-    for commit in walk_commits(open_table(table_path, f"table {name!r}")):
+    for commit in walk_commits(table_path, f"table {name!r}"):
         metadata, operation_metrics = parse_commit(commit, table_path), commit.get("operationMetrics") or {}
         yield {
             "version": commit["version"],
@@ -368,7 +445,4 @@ def count_late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
 
 
 def _count_rows_by_name(paths_by_name: dict[str, str]) -> dict[str, int]:
-    try:
-        return {name: count_rows(store.open_delta(path)) for name, path in paths_by_name.items()}
-    except (TableNotFoundError, OSError) as error:
-        raise LakehouseError(f"{', '.join(paths_by_name)}: {error}") from error
+    return {name: count_rows(open_table(path, path)) for name, path in paths_by_name.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 import lakehouse as lh
 from lakehouse.cli.start.verify import verify_tables
@@ -135,3 +136,17 @@ def test_rows_that_do_not_meet_a_rule_are_told_as_rows() -> None:
     assert event_text(JobEvent("expectation unmet", 3, 2, 1.0, details)) == (
         "2 rows of table totals do not meet expectation totals.positive of rows; the first, Oslo: n > 0, found 0"
     )
+
+
+def test_a_table_whose_log_was_cleaned_is_as_fresh_as_its_rows(tmp_path: Path) -> None:
+    table = VISITS.expect_fresh("10 minutes")
+    written = VersionedTable(tmp_path)
+    written.commit(1, visit("ann", 1, 1, 0), times=(1, 1))
+    written.open_epoch()
+    DeltaTable(written.path).create_checkpoint()
+    for commit in sorted(Path(written.path, "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+    assert reasons(tmp_path, table, 10 * MINUTE) == []
+    assert reasons(tmp_path, table, 11 * MINUTE + 1) == [
+        "its newest record is at most 10 minutes old; found one of 1970-01-01T00:00:00Z, 11 minutes ago"
+    ]

@@ -73,7 +73,7 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     monkeypatch.setattr(opening_rows, "SMALL_BYTES", 0)
     path = open_lake(spark, layout).open(table).state.path
     changes = changefeed.per_event(open_lake(spark, layout).open(table), 1, 2)
-    commits = reader.walk_commits(reader.open_table(path, path))
+    commits = reader.walk_commits(path, path)
     first = next(c for c in commits if (metadata := reader.parse_commit(c, path)) and metadata.tick == 1)
     there = len(reader.list_file_paths(reader.open_table(path, path, first["version"])))
     looked_at = [name for name in changes.inputFiles() if path in name]

@@ -103,7 +103,7 @@ def _topic_end(layout: Layout, topic: str, complete_tick: int) -> tuple[str | No
 def _tick_at_time(layout: Layout, commit_moment: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
     commit_ms = commit_moment.ms
-    for commit_number, commit in enumerate(reader.walk_commits(reader.open_table(layout.records, "bronze"))):
+    for commit_number, commit in enumerate(reader.walk_commits(layout.records, "bronze")):
         metadata, commit_ms = reader.parse_commit(commit, layout.records), commit_time_ms(commit)
         if commit_number == 0 and commit_moment.ms > max(commit_ms, time.time() * 1000):
             raise NotFound(

@@ -12,12 +12,13 @@ from lakehouse.lake.batch_totals import read_newest_batch
 from lakehouse.lake.commit_log import open_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
-from lakehouse.lake.sql import quote_name
+from lakehouse.lake.sql import open_duckdb, quote_name
 from lakehouse.lake.store import is_table
 from lakehouse.markup.plain import plain_text
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.moment import to_datetime
 
 SLOW_SECONDS = 300.0  # a running job reads a whole table at most so often
@@ -60,10 +61,18 @@ def _found_instead(layout: Layout, table: Table, rule: WatchedRule, now_ms: int)
 
 
 def _newest_event_ms(layout: Layout, table: Table) -> int | None:
+    """Return the largest event time of a table's records: by its last commit, or by the rows if the log lacks it."""
     place = state_place(layout, table)
-    version = reader.open_table(place.path, f"table {table.name!r}").version()
-    newest_batch = read_newest_batch(open_log(place.path, version), place.name)
-    return None if newest_batch is None else newest_batch.times.through
+    opened = reader.open_table(place.path, f"table {table.name!r}")
+    newest_batch = read_newest_batch(open_log(place.path, opened.version()), place.name)
+    if newest_batch is not None:
+        return newest_batch.times.through
+    if reader.read_progress(opened, place.name).tick == NO_TICK:
+        return None
+    connection = open_duckdb()
+    connection.register("kept", reader.open_dataset(place.path))
+    newest: int | None = connection.execute("SELECT epoch_ms(max(_event_time)) FROM kept").fetchall()[0][0]
+    return newest
 
 
 def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
