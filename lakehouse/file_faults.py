@@ -41,6 +41,10 @@ _JAVA = re.compile(
 )
 _JAVA_DENIED = re.compile(r"AccessDeniedException: (/[^\n]+)")
 LITTLE_BYTES = 1 << 20
+# delta-rs makes a URL of a path, and takes %20 for a space, \ for a slash, and control characters for nothing; in a URI
+# what follows ? or # is not the path's. Spark, Arrow and obstore take a path as it is written.
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
+_MISREAD_IN_URI = re.compile(rf"{_MISREAD.pattern}|[?#]")
 
 
 def written_folders(lake_root: str) -> list[Path]:
@@ -66,6 +70,18 @@ def describe_file_fault(error: BaseException, folders: Iterable[Path] = ()) -> s
             return f"{path}: {message}" if path else message
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def describe_misread_path(path: str) -> str | None:
+    """Return a message, without its full stop, for a path that delta-rs takes for another's; None for any other."""
+    match = (_MISREAD_IN_URI if "://" in path else _MISREAD).search(path)
+    if match is None:
+        return None
+    return (
+        f"found {match[0]!r} in {path!r}, with which delta-rs, which reads Delta tables without Spark, would look in "
+        "another folder; expected a path without \\, control characters, % before two digits of a hexadecimal number, "
+        "and for a store without ? and #. Rename the folder, or choose another"
+    )
 
 
 def _fault_of(error: BaseException) -> tuple[str, int] | None:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import StorageError
+from lakehouse.file_faults import describe_misread_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -63,9 +64,14 @@ def is_remote(path: str) -> bool:
 
 
 def open_delta(path: str, version: int | None = None) -> DeltaTable:
-    """Open a Delta table. Raises the errors of `deltalake`, such as TableNotFoundError."""
+    """Open a Delta table.
+
+    Raises the errors of `deltalake`, such as TableNotFoundError; StorageError for a path that it would misread.
+    """
     from deltalake import DeltaTable
 
+    if message := describe_misread_path(path):
+        raise StorageError(f"{message}.")
     if not is_remote(path):
         return DeltaTable(path, version=version)
     return DeltaTable(path, version=version, storage_options=delta_options(_options_of(path)))

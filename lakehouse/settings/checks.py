@@ -6,6 +6,7 @@ import re
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
+from lakehouse.file_faults import describe_misread_path
 from lakehouse.passed_on import NEVER_PASSED_ON, PATTERN
 from lakehouse.settings import registry
 from lakehouse.settings.check_value import Check, WrongValue, check_text
@@ -48,11 +49,24 @@ def check_no_nul(value: object) -> None:
 
 
 def check_lake_path(value: object) -> str:
-    """Accept a folder, or a Hadoop URI. Hadoop has no file system for s3:// and s3n://."""
+    """Accept a folder, or a Hadoop URI; a URI without slashes that Hadoop leaves out.
+
+    Hadoop has no file system for s3:// and s3n://, nor for schemes in capitals.
+    """
     path_text = check_text(value)
-    if match := re.match(r"s3n?://", path_text):
+    if (match := re.match(r"s3[an]?://", path_text, re.IGNORECASE)) and match[0] != "s3a://":
         raise WrongValue(f"found {match[0]}...; expected s3a://, as Hadoop calls S3")
-    return path_text
+    if message := describe_misread_path(path_text):
+        raise WrongValue(message)
+    scheme, is_uri, place = path_text.partition("://")
+    if not is_uri:
+        return path_text
+    store_name, *folder_names = place.split("/")
+    if scheme == "s3a" and not store_name:
+        raise WrongValue(f"found no bucket in {path_text!r}; expected one before the folder, such as s3a://bucket/lake")
+    if {".", ".."} & {*folder_names}:
+        raise WrongValue(f"found a folder . or .. in {path_text!r}; expected the path without them")
+    return "/".join([f"{scheme}://{store_name}", *filter(None, folder_names)])
 
 
 def check_servers(value: object) -> str:

@@ -52,6 +52,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, reason_of_error
+from lakehouse.file_faults import describe_misread_path
 from lakehouse.settings import checks
 from lakehouse.settings.check_value import WrongValue
 from lakehouse.settings.checks import CHECKS
@@ -137,6 +138,8 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
     is_uri = "://" in lake_path
     if not is_uri:
         lake_path = str((folder / Path(lake_path).expanduser()).resolve())
+        if message := describe_misread_path(lake_path):  # in a folder above
+            raise ConfigError(f"lake.path: {message}.")
     kafka_values, registry_values = values["kafka"], values["registry"]
     beside_lake = folder if is_uri else Path(lake_path).parent
     kafka_values.setdefault("folder", beside_lake / ".kafka")

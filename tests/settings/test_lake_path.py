@@ -1,0 +1,74 @@
+"""The lake's path: as every reader and writer takes it, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.errors import ConfigError
+from lakehouse.settings.config import load
+
+
+def lake_path(folder: Path, path: str) -> str:
+    return load(environ={"LAKEHOUSE_LAKE_PATH": path}, start=folder).lake.path
+
+
+@pytest.mark.parametrize(
+    ("written", "used"),
+    [
+        ("s3a://bucket/lake/", "s3a://bucket/lake"),
+        ("s3a://bucket/lake///", "s3a://bucket/lake"),
+        ("s3a://bucket//a//lake", "s3a://bucket/a/lake"),
+        ("s3a://bucket/", "s3a://bucket"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("s3a://bucket/la ke/ä'&+~@(1)", "s3a://bucket/la ke/ä'&+~@(1)"),
+        ("s3a://bucket/100%/5%z", "s3a://bucket/100%/5%z"),
+        ("abfss://box@account.dfs.core.windows.net/lake/", "abfss://box@account.dfs.core.windows.net/lake"),
+        ("hdfs:///lake/", "hdfs:///lake"),
+        ("file:///tmp//lake/", "file:///tmp/lake"),
+    ],
+)
+def test_a_uri_is_used_without_the_slashes_that_hadoop_leaves_out(tmp_path: Path, written: str, used: str) -> None:
+    assert lake_path(tmp_path, written) == used
+    (tmp_path / "lakehouse.toml").write_text(f'[lake]\npath = "{written}"\n')
+    assert load(environ={}, start=tmp_path).lake.path == used
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("s3a:///lake", "found no bucket in 's3a:///lake'; expected one before the folder, such as s3a://bucket/lake"),
+        ("s3a://", "found no bucket"),
+        ("S3A://bucket/lake", "found S3A://...; expected s3a://"),
+        ("s3n://bucket/lake", "found s3n://...; expected s3a://"),
+        ("s3a://bucket/a/../lake", "found a folder . or .. in 's3a://bucket/a/../lake'; expected the path without"),
+        ("s3a://bucket/a%20b", "found '%20' in 's3a://bucket/a%20b', with which delta-rs"),
+        ("s3a://bucket/a?b", "found '?' in "),
+        ("s3a://bucket/a#b", "found '#' in "),
+        ("s3a://bucket/a\tb", "found '\\t' in "),
+        ("a%41b", "found '%41' in "),
+        ("a\\b", "found '\\\\' in "),
+        ("a\x7fb", "found '\\x7f' in "),
+    ],
+)
+def test_a_path_that_a_reader_would_misread_is_refused_with_its_line(tmp_path: Path, path: str, found: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        lake_path(tmp_path, path)
+    assert str(refused.value).startswith(f"environment variable LAKEHOUSE_LAKE_PATH: {found}")
+    text = path.replace("\\", "\\\\").replace("\t", "\\t").replace("\x7f", "\\u007F")
+    (tmp_path / "lakehouse.toml").write_text(f'[lake]\npath = "{text}"\n')
+    with pytest.raises(ConfigError) as refused:
+        load(environ={}, start=tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path}/lakehouse.toml:2: lake.path: {found}")
+
+
+def test_a_folder_above_the_lake_is_looked_at_too(tmp_path: Path) -> None:
+    folder = tmp_path / "a%20b"
+    folder.mkdir()
+    with pytest.raises(ConfigError, match=r"lake.path: found '%20' in '.*/a%20b/lake', .* Rename the folder"):
+        load(environ={}, start=folder)
+    assert load(environ={"LAKEHOUSE_LAKE_PATH": str(tmp_path / "lake")}, start=folder).lake.path == f"{tmp_path}/lake"
+    for name in ("a b", "a?b", "a#b", "100%", "ä"):
+        (tmp_path / name).mkdir()
+        assert load(environ={}, start=tmp_path / name).lake.path == f"{tmp_path}/{name}/lake"
