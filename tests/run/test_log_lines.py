@@ -41,6 +41,8 @@ def told(*events: JobEvent, level: Any = "info", form: Any = "text") -> list[str
             "upkeep of silver: 1,000 files are now 4 (2.0 s)",
         ),
         ("upkeep failed", 0, {"part": "bronze", "message": "no"}, "upkeep failed, the run continues: no"),
+        ("snapshot left out", 0, {"message": "no"}, "snapshots are left out, the run continues: no"),
+        ("snapshot delayed", 0, {"message": "no"}, "snapshots wait, the run continues: no"),
         (
             "function failed", 3, {"function": "map price", "table": "t", "first": "a/0/1", "error": "ValueError: x"},
             "map price of table t failed on 3 records, the run continues without them; the first, a/0/1: ValueError: x",

@@ -84,7 +84,7 @@ class Job:
         self._lake = open_lake(spark, self._layout, look_up_schema=SchemaLookUp(settings))
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
-        self._snapshots = Snapshotting(settings, app, self._cluster, self._say_snapshot)
+        self._snapshots = Snapshotting(settings, app, self._cluster, self._say_snapshot, self._warn_of_snapshots)
         self._turns = Turns(None)
         self._began = time.monotonic()
         self._tick_records: deque[tuple[int, int]] = deque(maxlen=TICKS_REMEMBERED)  # the last ticks of this run
@@ -127,7 +127,7 @@ class Job:
             trigger_seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
-                stack.enter_context(keep_looking(self._snapshots, self._refuse_snapshot))
+                stack.enter_context(keep_looking(self._snapshots))
                 start_ingest = partial(ingest.start, available_now=False, trigger_seconds=trigger_seconds)
                 running_queries.append((self._start_in_pool("ingest", start_ingest), ingest))
             if "silver" in parts:
@@ -308,8 +308,8 @@ class Job:
         details = {"topic": source.topic, "at": time_text(snapshot.time_ms), **differences._asdict()}
         self._say("snapshot", 0, differences.total, **details, took=round(seconds, 3))
 
-    def _refuse_snapshot(self, message: str) -> None:
-        self._say("snapshot refused", 0, 0, message=message)
+    def _warn_of_snapshots(self, kind: str, message: str) -> None:
+        self._say(kind, 0, 0, message=message)
 
     def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
         self._listen(JobEvent(kind, tick, records, time.monotonic() - self._began, details))

@@ -31,6 +31,14 @@ class SourceSnapshot:
     version: int | None = None
 
 
+class VersionGone(NotFound):
+    """A version of a Delta table that can't be read any more: its files, or its part of the log, were removed."""
+
+    def __init__(self, path: str, version: int, reason: str) -> None:
+        super().__init__(f"{path}: version {version} can't be read any more: {reason}.")
+        self.version = version
+
+
 def list_snapshots(declared: Snapshots) -> list[SourceSnapshot]:
     """Return the snapshots that there are, the earliest first, of names or versions that say their times.
 
@@ -78,7 +86,10 @@ def time_text(time_ms: int) -> str:
 
 
 def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:
-    """Return the versions of a Delta table that its log still has. Two at one millisecond have one time each."""
+    """Return the versions of a Delta table that its log still has. Two at one millisecond have one time each.
+
+    Whether a version is whole is known when its files are read: see VersionGone.
+    """
     from deltalake.exceptions import TableNotFoundError
 
     try:

@@ -20,16 +20,19 @@ from lakehouse.lake import store
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.format_traits import JSON
 from lakehouse.plan.origin import Source
-from lakehouse.run.snapshots.files import SourceSnapshot, check_time
+from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_time
 
 BATCH_ROWS = 10_000
+# What delta-rs says of a version before the oldest checkpoint, once the log's earlier commits were removed.
+LOG_CUT_OFF = "No table metadata or protocol found"
 RowJson = Callable[[], Iterator[bytes]]
 
 
 def read_rows(source: Source, snapshot: SourceSnapshot) -> Iterator[SnapshotRow]:
     """Yield the rows of a snapshot as records of its topic.
 
-    Raises ConfigError, with the file and the row, for a row that does not fit the declaration, or has no key.
+    Raises ConfigError, with the file and the row, for a row that does not fit the declaration, or has no key;
+    VersionGone, NotFound.
     """
     assert source.snapshots is not None
     columns = (*source.key, *source.value)
@@ -89,6 +92,7 @@ def _read_file(
         case "json":
             return _read_json(path, columns)
         case "delta":
+            assert version is not None
             return _read_arrow(_delta_batches(path, version, columns), columns)
     return _read_arrow(_parquet_batches(path, columns), columns)
 
@@ -169,17 +173,22 @@ def _parquet_batches(path: str, columns: tuple[Column, ...]) -> Iterator[Any]:
             raise ConfigError(f"{path}: can't be read as Parquet: {error}. Is it still being written?") from None
 
 
-def _delta_batches(path: str, version: int | None, columns: tuple[Column, ...]) -> Iterator[Any]:
-    table = store.open_delta(path, version)
-    dataset = table.to_pyarrow_dataset()
+def _delta_batches(path: str, version: int, columns: tuple[Column, ...]) -> Iterator[Any]:
+    """Yield the rows of a version. Raises VersionGone; ConfigError for a table that delta-rs can't read."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        dataset = store.open_delta(path, version).to_pyarrow_dataset()
+    except DeltaError as error:
+        if LOG_CUT_OFF in str(error):
+            raise VersionGone(path, version, "the log no longer has its beginning") from None
+        raise ConfigError(f"{path}: version {version} can't be read: {error}.") from None
     _check_names(path, dataset.schema.names, columns)
     try:
         for batch in dataset.to_batches(columns=[column.in_topic.name for column in columns], batch_size=BATCH_ROWS):
             yield _in_microseconds(batch)
     except FileNotFoundError as error:
-        raise NotFound(
-            f"{path}: version {version} is no longer whole, its files were removed by VACUUM: {error}."
-        ) from None
+        raise VersionGone(path, version, f"VACUUM removed a file of it: {error}") from None
 
 
 def _in_microseconds(batch: Any) -> Any:

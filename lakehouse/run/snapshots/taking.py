@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import store
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
-from lakehouse.run.snapshots.files import SourceSnapshot, list_snapshots, matching_files, time_text
+from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, list_snapshots, matching_files, time_text
 from lakehouse.run.snapshots.rows import read_rows, time_of_column
 from lakehouse.settings.config import Settings
 
@@ -22,16 +22,19 @@ LOOK_SECONDS = 30.0
 END_SECONDS = 10.0
 # Called for each snapshot that was taken in, with what differed and the seconds that it took.
 Taken = Callable[[Source, SourceSnapshot, Differences, float], None]
+# Called with the kind of an event, and its message for people.
+Warn = Callable[[str, str], None]
 
 
 class Snapshotting:
     """Takes in the snapshots of an application's sources. It keeps what it knows of the topics between two looks."""
 
-    def __init__(self, settings: Settings, app: App, cluster: Cluster, taken: Taken) -> None:
-        self._settings, self._cluster, self._taken = settings, cluster, taken
+    def __init__(self, settings: Settings, app: App, cluster: Cluster, taken: Taken, warn: Warn) -> None:
+        self._settings, self._cluster, self._taken, self.warn = settings, cluster, taken, warn
         self.sources = app.snapshot_sources
         self._topics: dict[str, SnapshotTopic] = {}
         self._times = FileTimes()
+        self._left_out: set[tuple[str, int | None]] = set()  # topics, and versions that will never be whole again
         for source in self.sources:
             use_store_of(source, settings)
 
@@ -52,7 +55,8 @@ class Snapshotting:
     def look_at(self, source: Source, stop: Callable[[], bool] = lambda: False) -> None:
         """Take in what is new of one source. stop: asked before each snapshot.
 
-        Raises ConfigError for a file that does not fit, StorageError, NotFound, KafkaUnavailable.
+        Versions of a Delta table that are gone are left out: a later one has what they changed. Raises ConfigError for
+        a file that does not fit, StorageError, NotFound, KafkaUnavailable.
         """
         assert source.snapshots is not None
         waiting = self._times.snapshots_of(source)
@@ -60,17 +64,32 @@ class Snapshotting:
         topic = self._topics.pop(source.topic, None)
         if topic is None:
             topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
-        for snapshot in waiting:
-            if stop():
-                return
-            if not topic.lacks(snapshot.time_ms):
-                continue
-            started = time.monotonic()
-            rows = read_rows(source, snapshot)
-            differences = topic.write(snapshot.time_ms, rows, allow_empty=source.snapshots.allow_empty)
-            if differences.total:
-                self._taken(source, snapshot, differences, time.monotonic() - started)
+        gone: list[VersionGone] = []
+        try:
+            for snapshot in waiting:
+                if stop():
+                    return
+                if not topic.lacks(snapshot.time_ms) or (source.topic, snapshot.version) in self._left_out:
+                    continue
+                try:
+                    self._take(source, snapshot, topic)
+                except VersionGone as error:
+                    if snapshot is waiting[-1]:
+                        raise  # the table as it is now is broken
+                    self._left_out.add((source.topic, snapshot.version))
+                    gone.append(error)
+        finally:
+            if gone:
+                self.warn("snapshot left out", _describe_gone(source.snapshots.path, gone))
         self._topics[source.topic] = topic
+
+    def _take(self, source: Source, snapshot: SourceSnapshot, topic: SnapshotTopic) -> None:
+        assert source.snapshots is not None
+        started = time.monotonic()
+        rows = read_rows(source, snapshot)
+        differences = topic.write(snapshot.time_ms, rows, allow_empty=source.snapshots.allow_empty)
+        if differences.total:
+            self._taken(source, snapshot, differences, time.monotonic() - started)
 
 
 class FileTimes:
@@ -112,6 +131,26 @@ def describe_snapshots(app: App) -> list[dict[str, object]]:
     return descriptions
 
 
+def _describe_gone(path: str, gone: Sequence[VersionGone]) -> str:
+    versions = [error.version for error in gone]
+    return (
+        f"{path}: {len(gone):,} of its versions can't be read any more, and are left out: {_format_ranges(versions)}. "
+        f"What changed in them comes with the next version, at that one's time. The first: {gone[0]} Let a run look "
+        "more often, or keep files and log longer: delta.deletedFileRetentionDuration, delta.logRetentionDuration."
+    )
+
+
+def _format_ranges(numbers: Sequence[int]) -> str:
+    """Return rising numbers as text, those that follow each other as a range."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
+
+
 def use_store_of(source: Source, settings: Settings) -> None:
     """Reach the files of a source as the lake's own store is reached, and leave the lake's leases alone."""
     assert source.snapshots is not None
@@ -120,10 +159,10 @@ def use_store_of(source: Source, settings: Settings) -> None:
 
 
 @contextmanager
-def keep_looking(snapshotting: Snapshotting, refuse: Callable[[str], None]) -> Iterator[None]:
+def keep_looking(snapshotting: Snapshotting) -> Iterator[None]:
     """Look for new snapshots from a thread of its own, now and every 30 seconds, while the block lasts.
 
-    refuse: called with the message when a snapshot can't be taken in; once for the same message of a source.
+    It warns when a snapshot can't be taken in; once for the same message of a source.
     """
     if not snapshotting.sources:
         yield
@@ -141,7 +180,7 @@ def keep_looking(snapshotting: Snapshotting, refuse: Callable[[str], None]) -> I
         except LakehouseError as error:
             if messages.get(source.topic) != str(error):
                 messages[source.topic] = str(error)
-                refuse(str(error))
+                snapshotting.warn("snapshot refused", str(error))
 
     def watch() -> None:
         while not stop.is_set():

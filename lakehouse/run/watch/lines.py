@@ -20,6 +20,8 @@ WARNINGS = (
     "rule unmet",
     "upkeep failed",
     "snapshot refused",
+    "snapshot left out",
+    "snapshot delayed",
     "kafka away",
     "watch failed",
     "lineage failed",
@@ -111,6 +113,10 @@ def event_text(event: JobEvent) -> str:
             return f"snapshot of {details['at']} into topic {details['topic']}: {counts}{_format_took(details)}"
         case "snapshot refused":
             return f"a snapshot can't be taken in, the run continues without it: {details['message']}"
+        case "snapshot left out":
+            return f"snapshots are left out, the run continues: {details['message']}"
+        case "snapshot delayed":
+            return f"snapshots wait, the run continues: {details['message']}"
         case "function failed":
             return (
                 f"{details['function']} of table {details['table']} failed on {records}, the run continues without "
