@@ -44,7 +44,8 @@ class Lease:
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file_handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        # As the umask has it, like the lake's other files: with 002 the accounts of a group share the lake.
+        file_handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(file_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
