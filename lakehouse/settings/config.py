@@ -239,15 +239,8 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
         f"{PREFIX}{section}_{key}".upper(): (section, key) for section in CHECKS for key in CHECKS[section]
     }
     for variable_name, variable_text in environ.items():
-        if not variable_name.startswith(PREFIX) or variable_name in OTHER_VARIABLES:
-            continue
         if variable_name not in settings_by_variable:
-            in_section = any(variable_name.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS)
-            if in_section or difflib.get_close_matches(variable_name, settings_by_variable, cutoff=0.85):
-                raise ConfigError(
-                    f"found the environment variable {variable_name}, which is not a setting. "
-                    f"{_suggest_names(variable_name, settings_by_variable)}"
-                )
+            _refuse_likely_setting(variable_name, settings_by_variable)
             continue
         section, key = settings_by_variable[variable_name]
         try:
@@ -257,6 +250,26 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
             )
         except WrongValue as wrong_value:
             raise ConfigError(f"environment variable {variable_name}: {wrong_value}") from None
+
+
+def _refuse_likely_setting(variable_name: str, known_names: Iterable[str]) -> None:
+    """Raise ConfigError for a variable that is no setting and was likely meant as one; others are somebody else's."""
+    in_capitals = variable_name.upper()
+    if not in_capitals.startswith(PREFIX) or variable_name in OTHER_VARIABLES:
+        return
+    if in_capitals in {*known_names, *OTHER_VARIABLES}:
+        raise ConfigError(
+            f"found the environment variable {variable_name}, with small letters, which is not a setting; expected "
+            f"{in_capitals}. Rename it."
+        )
+    in_section = variable_name.startswith(PREFIX) and any(
+        in_capitals.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS
+    )
+    if in_section or difflib.get_close_matches(in_capitals, known_names, cutoff=0.85):
+        raise ConfigError(
+            f"found the environment variable {variable_name}, which is not a setting. "
+            f"{_suggest_names(in_capitals, known_names)}"
+        )
 
 
 def _check_registry(values: Mapping[str, Any], source: Path | None) -> None:
