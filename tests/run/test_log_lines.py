@@ -62,7 +62,10 @@ def told(*events: JobEvent, level: Any = "info", form: Any = "text") -> list[str
             "waiting", 0, {"upstream": "planes", "readers": ["a"], "is_kept": True},
             "held back by table planes of another application, which is at tick 7: a; its process runs",
         ),
-        ("watch failed", 0, {"message": "x"}, "lag and metrics are not known, the run continues: x"),
+        (
+            "watch failed", 0, {"part": "table of visits", "message": "x"},
+            "table of visits can't be looked at, the run continues: x",
+        ),
         ("new", 0, {}, 'new: {"event": "new", "tick": 7, "records": 0, "seconds": 1.5}'),
     ],
 )  # fmt: skip

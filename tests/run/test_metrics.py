@@ -17,10 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError
+from lakehouse.lake import store
 from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent
+from lakehouse.run.watch.lag import Lag
 from lakehouse.run.watch.metrics import RunMetrics, serve_metrics
 from lakehouse.run.watch.watching import watch_run
 from lakehouse.semantics.record import Record
@@ -47,6 +49,12 @@ def story(tmp_path: Path) -> Story:
 
 def value(metrics: RunMetrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
+
+
+def look(metrics: RunMetrics, waiting: Lag | None) -> None:
+    metrics.note_lag(waiting)
+    for _, _, read in metrics.parts():
+        read()
 
 
 def test_events_are_counted(app: App, tmp_path: Path) -> None:
@@ -80,7 +88,7 @@ def test_events_are_counted(app: App, tmp_path: Path) -> None:
 
 def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
     metrics = RunMetrics(app, story.layout)
-    metrics.look({("clicks", 0): 3, ("gone", 0): 1})
+    look(metrics, {("clicks", 0): 3, ("gone", 0): 1})
     assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 3
     facts = [value(metrics, f"lakehouse_{name}", table="visits") for name in ("table_rows", "table_tick")]
     assert facts == [3, 7]
@@ -89,11 +97,11 @@ def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
     assert last == pytest.approx(story.times[-1] / 1000)
     assert value(metrics, "lakehouse_table_rows", table="new") is None, "it does not exist yet"
 
-    metrics.look({("clicks", 0): 0})
+    look(metrics, {("clicks", 0): 0})
     assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 0
     assert value(metrics, "lakehouse_lag_records", topic="gone", partition="0") is None
     assert value(metrics, "lakehouse_kafka_up") == 1
-    metrics.look(None)
+    look(metrics, None)
     assert value(metrics, "lakehouse_kafka_up") == 0
     assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 0, "the last that is known"
 
@@ -102,10 +110,69 @@ def test_counts_of_commits_are_those_since_the_run_began(app: App, story: Story)
     metrics = RunMetrics(app, story.layout)
     content = batch(counts=RecordCounts(5, null_keys=2))
     story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, content=content)
-    metrics.look({})
-    metrics.look({})
+    look(metrics, {})
+    look(metrics, {})
     counted = [value(metrics, f"lakehouse_{name}_total", table="visits") for name in ("table_records", "null_keys")]
     assert counted == [5, 2]
+
+
+def test_a_commit_that_can_not_be_read_makes_no_other_count_twice(
+    app: App, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = RunMetrics(app, story.layout)
+    for tick in (9, 10, 11, 12):
+        story.visits.commit(tick, visit("eve", tick, tick, tick), content=batch(counts=RecordCounts(10)))
+    log_lines, is_away = store.read_lines, True
+
+    def read_lines(path: str) -> Iterator[str]:
+        if is_away and path.startswith(story.visits.path) and path.endswith("08.json"):
+            raise OSError("the store is away")
+        return log_lines(path)
+
+    monkeypatch.setattr(store, "read_lines", read_lines)
+    for _ in range(3):
+        with pytest.raises(OSError, match="away"):
+            look(metrics, {})
+    assert value(metrics, "lakehouse_table_records_total", table="visits") == 20
+    is_away = False
+    look(metrics, {})
+    assert value(metrics, "lakehouse_table_records_total", table="visits") == 40
+
+
+def test_every_count_that_is_known_begins_at_0(tmp_path: Path) -> None:
+    """Prometheus sees no increase in a series that begins with its first failure."""
+    clicks = lh.stream("clicks", key="user string", schema="place string, n bigint")
+    clicks = clicks.expect("placed", "place <> ''").expect("positive", "n > 0", otherwise="warn")
+    clicks = clicks.map("upper", lambda place: place, "place", type="string")
+    totals = clicks.group_by("place").agg(most=lh.reduce("n", max)).table("totals")
+    totals = totals.expect("few", "most < 9", otherwise="warn")
+    app = lh.app(totals, totals.changes().to_topic("changes"))
+    metrics = RunMetrics(app, Layout(str(tmp_path)))
+    counted = {
+        "function_failures_total": [{"table": "totals", "function": name} for name in ("map upper", "reduce most")],
+        "expectation_warnings_total": [
+            {"table": "totals", "expectation": name} for name in ("clicks.positive", "totals.few of rows")
+        ],
+        "expectation_refused_records": [{"stream": "clicks", "expectation": "placed"}],
+        "quarantined_records": [{"stream": "clicks"}],
+        "published_records_total": [{"topic": "changes"}],
+        "table_records_total": [{"table": "totals"}],
+        "null_keys_total": [{"table": "totals"}],
+        "watch_failures_total": [{"part": part} for part in ("lag", "rules", "bronze", "table", "quarantine")],
+    }
+    found = {
+        name: [dict(sample.labels) for family in metrics.registry.collect() for sample in family.samples
+               if sample.name == f"lakehouse_{name}" and sample.value == 0]
+        for name in counted
+    }  # fmt: skip
+    assert found == counted
+
+
+def test_a_quarantine_of_an_earlier_run_is_no_new_one(app: App, story: Story) -> None:
+    bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
+    write_quarantine(story.root, app.sources[0], [bad])
+    metrics = RunMetrics(app, story.layout)
+    assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 1
 
 
 def test_bad_and_late_records(app: App, story: Story) -> None:
@@ -113,7 +180,7 @@ def test_bad_and_late_records(app: App, story: Story) -> None:
     story.bronze.late("visits", 7, ("clicks", 1, 2, "dan", None, None))
     bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
     write_quarantine(story.root, app.sources[0], [bad])
-    metrics.look({})
+    look(metrics, {})
     assert value(metrics, "lakehouse_late_records", table="visits") == 1
     assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 1
 
@@ -124,7 +191,7 @@ def test_records_that_an_expectation_refuses(story: Story) -> None:
     unplaced = Record("clicks", "id", 0, 9, 900, b"k", b'{"place": ""}', 7, 900)
     write_quarantine(story.root, app.sources[0], [unplaced, replace(unplaced, offset=10, value=b"no json")])
     metrics = RunMetrics(app, story.layout)
-    metrics.look({})
+    look(metrics, {})
     assert value(metrics, "lakehouse_expectation_refused_records", stream="clicks", expectation="placed") == 1
     assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 2
 
@@ -158,7 +225,7 @@ def test_what_is_served_is_what_prometheus_reads(app: App, story: Story) -> None
         free = server.getsockname()[1]
     address = f"http://127.0.0.1:{free}/metrics"
     with serve_metrics(settings(story.root), app, free) as metrics:
-        metrics.look({("clicks", 0): 3})
+        look(metrics, {("clicks", 0): 3})
         with urllib.request.urlopen(address, timeout=5) as answer:
             families = {family.name for family in text_string_to_metric_families(answer.read().decode())}
     assert {"lakehouse_lag_records", "lakehouse_records", "lakehouse_batch_seconds"} <= families
@@ -170,7 +237,7 @@ def test_a_table_is_behind_by_the_records_of_its_topics_and_since_the_first(app:
     metrics, gauges = RunMetrics(app, Layout(str(story.root))), ("records", "seconds")
 
     def behind() -> list[float | None]:
-        metrics.look({})
+        look(metrics, {})
         return [value(metrics, f"lakehouse_table_behind_{gauge}", table="visits") for gauge in gauges]
 
     assert behind() == [0, 0]  # tick 8 has records of another topic alone
@@ -194,7 +261,14 @@ def test_the_alerts_name_metrics_that_exist(app: App, tmp_path: Path) -> None:
     named = {re.sub("_total$", "", name) for line in expressions for name in re.findall(r"lakehouse_\w+", line)}
     assert named <= known
     assert len(expressions) == text.count("- alert: ") == text.count("summary: ") == text.count("description: ")
-    assert len(expressions) == 9
+    assert len(expressions) == 11
+    # A gauge that falls is no counter that began again; and a counter may have no series before its first failure.
+    gauges = {family.name for family in metrics.registry.collect() if family.type == "gauge"}
+    increases = [line for line in expressions if "increase(" in line]
+    assert not {name for line in increases for name in re.findall(r"increase\((lakehouse_\w+)", line)} & gauges
+    for line in increases:
+        for name in re.findall(r"increase\((lakehouse_(?:function|expectation)_\w+)", line):
+            assert f"or ({name} > 0 unless {name} offset 1h)" in line
 
 
 def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_it(app: App, tmp_path: Path) -> None:
@@ -209,6 +283,6 @@ def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_
     assert named == known
     legends = " ".join(target["legendFormat"] for panel in board["panels"] for target in panel["targets"])
     assert set(re.findall(r"{{(\w+)}}", legends)) == {
-        "topic", "partition", "table", "stream", "function", "expectation", "part",
+        "topic", "partition", "table", "stream", "function", "expectation", "part", "instance",
     }  # fmt: skip
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lakehouse as lh
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import TopicFacts
+from lakehouse.lake.layout import Layout
+from lakehouse.run.watch import table_rules
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
+from lakehouse.run.watch.metrics import RunMetrics
+from lakehouse.run.watch.table_rules import SLOW_SECONDS, RuleWatch
 from lakehouse.run.watch.watching import Watcher
 from lakehouse.settings.config import load
 
+from ..cli.versioned import Story, VersionedTable, visit
 from ..cli.written import WrittenLake
 
 
@@ -57,7 +65,75 @@ def test_a_look_that_fails_ends_nothing_and_is_told_if_the_next_one_fails_too() 
     assert Scene(OSError("x"), {}, OSError("x"), lag_seconds=0.0).said == []
     scene = Scene(OSError("x"), OSError("y"), OSError("z"), {}, lag_seconds=0.0)
     assert scene.said == [("watch failed", 0, 5.0)]
-    assert scene.heard[0].details == {"message": "OSError: y"}
+    assert scene.heard[0].details == {"part": "lag", "message": "OSError: y"}
+
+
+def test_a_part_that_can_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(tmp_path / "lake")
+    visits = lh.stream("clicks", key="user string", schema="n bigint, place string").latest("visits")
+    other = visits.stream.group_by("place").agg(n=lh.count()).table("places")
+    app = lh.app(visits.expect_fresh("1 minute"), other.expect_fresh("1 minute"))
+    VersionedTable(story.root, "places").commit(7, visit("ann", 1, 1, 0), times=(100, 100))
+    metrics, heard = RunMetrics(app, story.layout), list[JobEvent]()
+    Path(story.visits.path, "_delta_log", f"{6:020}.json").write_text("no json")
+    answers: list[Lag | Exception] = [{("clicks", 0): 5}, KafkaUnavailable("no answer")]
+
+    def waiting() -> Lag:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    watcher = Watcher(waiting, heard.append, metrics, 60.0, rules=RuleWatch(story.layout, app))
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"lakehouse_{name}", labels)
+
+    begun = value("last_look_timestamp_seconds")
+    watcher.look()
+    assert [event.kind for event in heard] == ["lag", "rule unmet"]
+    assert (value("kafka_up"), value("lag_records", topic="clicks", partition="0")) == (1, 5)
+    assert (value("bronze_tick"), value("table_rows", table="places"), value("table_rows", table="visits")) == (
+        8, 1, None,
+    )  # fmt: skip
+    assert value("rule_unmet", table="places", expectation="fresh") == 1
+    watcher.look()
+    assert [(event.kind, event.details.get("part")) for event in heard[2:]] == [
+        ("kafka away", None), ("watch failed", "table of visits"), ("watch failed", "rules of visits"),
+    ]  # fmt: skip
+    assert value("kafka_up") == 0
+    failures = {part: value("watch_failures_total", part=part) for part in ("lag", "rules", "bronze", "table")}
+    assert failures == {"lag": 0, "rules": 2, "bronze": 0, "table": 2}
+    assert begun is not None
+    assert begun < (value("last_look_timestamp_seconds") or 0) <= time.time()
+
+
+def test_rows_that_can_not_be_read_are_judged_again_though_nothing_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = lh.stream("clicks", key="user string", schema="n bigint, place string").latest("visits")
+    table, layout = visits.expect_unique("place"), Layout(str(tmp_path))
+    VersionedTable(tmp_path).commit(1, visit("ann", 1, 1, 0), visit("bob", 1, 1, 1))
+    watch = RuleWatch(layout, lh.app(table))
+    with monkeypatch.context() as patched:
+        patched.setattr(table_rules, "find_unmet_rules", lambda *_: [][0])
+        with pytest.raises(IndexError):
+            watch.look(table, 0.0)
+    assert watch.look(table, 15.0) == ([], []), "a whole table is read every few minutes"
+    ceased, _ = watch.look(table, SLOW_SECONDS)
+    assert [unmet.rule for unmet in ceased] == ["unique_place"]
+
+
+def test_a_kafka_that_is_away_is_told_even_if_the_lake_can_not_be_read(tmp_path: Path) -> None:
+    story = Story(tmp_path / "lake")
+    Path(story.layout.records, "_delta_log", f"{99:020}.json").write_text("no json")
+
+    class Away(KafkaOf):
+        def names(self) -> list[str]:
+            raise KafkaUnavailable("no answer")
+
+    with pytest.raises(KafkaUnavailable):
+        waits(story.root, Away())
 
 
 class KafkaOf:

@@ -17,11 +17,12 @@ class JobEvent:
     `at` are in its topic), "snapshot refused" (a continuous run goes on without it and later ones), "snapshot left out"
     (versions of a Delta table that are gone; a later one has what they changed), "snapshot delayed" (it may be taken in
     at a later look). Details have `took`, the seconds of the work itself. A continuous run also has "lag" (records that
-    wait in Kafka), "kafka away", "kafka back", "watch failed", "rule unmet", "rule met" (a rule about a whole table has
-    ceased to hold, or holds again). "cut off": a batch that the signal to stop has ended; the next run does it.
-    "waiting": `readers` wait for the table `upstream` of another application, which stands at the event's tick
-    (`is_kept`: whether a process keeps it), or for the schemas of `topic`, for a `reason`. "lineage failed": a catalog
-    did not get an event. Details may hold parts of records: a printer must escape them.
+    wait in Kafka), "kafka away", "kafka back", "watch failed" (a `part` of what is watched could not be looked at),
+    "rule unmet", "rule met" (a rule about a whole table has ceased to hold, or holds again). "cut off": a batch that
+    the signal to stop has ended; the next run does it. "waiting": `readers` wait for the table `upstream` of another
+    application, which stands at the event's tick (`is_kept`: whether a process keeps it), or for the schemas of
+    `topic`, for a `reason`. "lineage failed": a catalog did not get an event. Details may hold parts of records: a
+    printer must escape them.
     """
 
     kind: str

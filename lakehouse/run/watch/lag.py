@@ -16,12 +16,13 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
 
     Raises KafkaUnavailable.
     """
-    bronze_topics = reader.read_bronze_coverage(Layout(settings.lake.path)).topics
     topic_names = cluster.names()
     topic_facts = cluster.topics(sorted({*app.topics, *settings.kafka.topics} & set(topic_names)))
     if (pattern := settings.kafka.topic_pattern) is not None:
         topic_facts |= cluster.topics(pattern)
     end_offsets = cluster.offsets((name, p) for name, fact in topic_facts.items() for p in range(fact.partitions))
+    # After Kafka: one that does not answer is told even if the lake can't be read.
+    bronze_topics = reader.read_bronze_coverage(Layout(settings.lake.path)).topics
     # A recreated topic has other records at its offsets.
     next_offsets = {
         name: topic_state.next

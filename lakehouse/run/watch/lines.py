@@ -151,7 +151,7 @@ def event_text(event: JobEvent) -> str:
         case "cut off":
             return f"the batch under way was cut off, and nothing of it is lost: {details['message']}"
         case "watch failed":
-            return f"lag and metrics are not known, the run continues: {details['message']}"
+            return f"{details['part']} can't be looked at, the run continues: {details['message']}"
     return f"{event.kind}: {json.dumps(as_event(event), default=str)}"
 
 

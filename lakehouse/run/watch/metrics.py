@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import TickCoverage, open_log
 from lakehouse.lake.commit_metadata import TableCommit, app_id
@@ -19,20 +20,26 @@ from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.record.quarantine import count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
+from lakehouse.plan.step import Map
+from lakehouse.plan.stream import Stream, streams_behind
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.lag import Lag
+from lakehouse.semantics.failures import OF_ROWS
 from lakehouse.settings.config import Settings
 
 # From a batch of a few records to a catch-up of millions.
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
 PARTS = {"tick": "ingest", "batch": "tables", "published": "publish", "upkeep": "upkeep"}
+WATCHED_PARTS = ("lag", "rules", "bronze", "table", "quarantine")
+FUNCTION_KINDS = ("reduce", "aggregate")  # of aggregations that call a user's functions
 
 
 class RunMetrics:
-    """The metrics of a run. Call `heard` with its events, `look` with the records that wait; both from any thread.
+    """The metrics of a run. Call `heard` with its events, and `note_lag`, `parts` and the like at each look: from any thread.
 
-    Counters begin at 0 with the run; gauges give the present state.
+    Counters begin at 0 with the run, with all labels that are known then: Prometheus sees no increase in a series that
+    begins above 0. Gauges give the present state.
     """
 
     def __init__(self, app: App, layout: Layout) -> None:
@@ -96,10 +103,36 @@ class RunMetrics:
             "lakehouse_rule_unmet", "1 if a rule about a table as a whole does not hold, else 0.",
             ["table", "expectation"], registry=own,
         )  # fmt: skip
-        for part in PARTS.values():
-            self._seconds.labels(part)
+        self._watch_failures = Counter(
+            "lakehouse_watch_failures", "Parts of the lake, or Kafka, that could not be looked at.", ["part"],
+            registry=own,
+        )  # fmt: skip
+        self._looked_at = Gauge(
+            "lakehouse_last_look_timestamp_seconds", "When the run last looked at Kafka and its tables, since 1970.",
+            registry=own,
+        )  # fmt: skip
         self._waiting: set[tuple[str, int]] = set()
+        self._coverage: TickCoverage | None = None
+        self._begin_series()
         self._read_to = {table.name: self._newest(table) for table in app.tables}
+        with suppress(LakehouseError, OSError):  # the first look tells it
+            self._read_quarantines()
+
+    def _begin_series(self) -> None:
+        for batch_part in PARTS.values():
+            self._seconds.labels(batch_part)
+        for watched_part in WATCHED_PARTS:
+            self._watch_failures.labels(watched_part)
+        for sink in self._app.sinks:
+            self._published.labels(sink.topic)
+        for table in self._app.tables:
+            self._table_records.labels(table.name)
+            self._null_keys.labels(table.name)
+            for function in _functions_of(table):
+                self._failed.labels(table.name, function)
+            for expectation in _warnings_of(table):
+                self._unmet.labels(table.name, expectation)
+        self._looked_at.set_to_current_time()
 
     def heard(self, event: JobEvent) -> None:
         """Count an event of the run."""
@@ -120,46 +153,53 @@ class RunMetrics:
         if event.kind in PARTS and "took" in details:
             self._seconds.labels(PARTS[event.kind]).observe(details["took"])
 
-    def look(self, waiting: Lag | None) -> None:
-        """Note how many records wait in Kafka, None if it does not answer; and read the tables."""
+    def note_lag(self, waiting: Lag | None) -> None:
+        """Note how many records wait in Kafka, by topic and partition; None if it does not answer."""
         self._up.set(waiting is not None)
-        if waiting is not None:
-            self._wait(waiting)
-        coverage = reader.read_bronze_coverage(self._layout)
-        self._tick.set(coverage.tick)
-        for table in self._app.tables:
-            if is_table(self._layout.silver(table.name)):
-                self._read_table(table, coverage)
-        streams = {source.name for source in self._app.sources} & set(reader.table_names(self._layout, "quarantine"))
-        for stream, record_count in reader.count_quarantined(self._layout, streams).items():
-            self._quarantined.labels(stream).set(record_count)
-        judged_streams = {source.name for source in self._app.sources if source.expectations} & streams
-        for refused in count_refused(self._layout, judged_streams):
-            self._refused.labels(refused.stream, refused.expectation).set(refused.records)
-        for name, record_count in late_records.count_late_records(
-            self._layout, [table.name for table in self._app.tables]
-        ).items():
-            self._late.labels(name).set(record_count)
-
-    def set_rules(self, unmet_by_place: Mapping[tuple[str, str], bool]) -> None:
-        """Note which rules about tables as a whole do not hold, by table and name."""
-        for (table, rule), is_unmet in unmet_by_place.items():
-            self._rules.labels(table, rule).set(is_unmet)
-
-    def _wait(self, waiting: Lag) -> None:
+        if waiting is None:
+            return
         for topic, partition in self._waiting - waiting.keys():
             self._lag.remove(topic, str(partition))  # the topic is gone
         for (topic, partition), records in waiting.items():
             self._lag.labels(topic, str(partition)).set(records)
         self._waiting = set(waiting)
 
-    def _read_table(self, table: Table, coverage: TickCoverage) -> None:
+    def note_failure(self, part: str) -> None:
+        """Count a part, one of `WATCHED_PARTS`, that could not be looked at."""
+        self._watch_failures.labels(part).inc()
+
+    def note_look(self) -> None:
+        """Note the end of a look, whether or not all of it could be read."""
+        self._looked_at.set_to_current_time()
+
+    def parts(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
+        """Yield what is read of the lake at a look: its part, its name there, and the function that reads it.
+
+        Each function may raise StorageError, and what a store raises; the others can be called all the same.
+        """
+        yield "bronze", "", self._read_bronze
+        for table in self._app.tables:
+            yield "table", table.name, partial(self._read_table, table)
+        yield "quarantine", "", self._read_quarantines
+
+    def set_rules(self, unmet_by_place: Mapping[tuple[str, str], bool]) -> None:
+        """Note which rules about tables as a whole do not hold, by table and name."""
+        for (table, rule), is_unmet in unmet_by_place.items():
+            self._rules.labels(table, rule).set(is_unmet)
+
+    def _read_bronze(self) -> None:
+        self._coverage = None
+        self._coverage = reader.read_bronze_coverage(self._layout)
+        self._tick.set(self._coverage.tick)
+
+    def _read_table(self, table: Table) -> None:
+        late_counts = late_records.count_late_records(self._layout, [table.name])
+        self._late.labels(table.name).set(late_counts[table.name])
+        if not is_table(self._layout.silver(table.name)):
+            return
         table_facts = reader.read_table_facts(self._layout, "silver", table.name)
         self._rows.labels(table.name).set(table_facts.rows)
         self._table_tick.labels(table.name).set(table_facts.tick or 0)
-        behind = measure_behind(self._layout, coverage, table.name, table.stream.topics, table_facts.tick or 0)
-        self._behind_records.labels(table.name).set(behind.records)
-        self._behind_seconds.labels(table.name).set(behind.seconds(time.time() * 1000))
         self._commit.labels(table.name).set((table_facts.last_commit_ms or 0) / 1000)
         place, newest = state_place(self._layout, table), self._newest(table)
         log = open_log(place.path, newest)
@@ -168,7 +208,29 @@ class RunMetrics:
             if metadata and metadata.app == app_id(place.name) and isinstance(metadata.content, TableCommit):
                 self._table_records.labels(table.name).inc(metadata.content.counts.records)
                 self._null_keys.labels(table.name).inc(metadata.content.counts.null_keys)
-        self._read_to[table.name] = newest
+            self._read_to[table.name] = log_version  # if a later version can't be read, this one counts once
+        if self._coverage is None:
+            return  # bronze could not be read
+        behind = measure_behind(self._layout, self._coverage, table.name, table.stream.topics, table_facts.tick or 0)
+        self._behind_records.labels(table.name).set(behind.records)
+        self._behind_seconds.labels(table.name).set(behind.seconds(time.time() * 1000))
+
+    def _read_quarantines(self) -> None:
+        """Read how many records are in the quarantine of each stream: 0 where there is no quarantine yet."""
+        streams = {source.name for source in self._app.sources}
+        present_streams = streams & set(reader.table_names(self._layout, "quarantine"))
+        record_counts = dict.fromkeys(streams, 0) | reader.count_quarantined(self._layout, present_streams)
+        for stream, record_count in record_counts.items():
+            self._quarantined.labels(stream).set(record_count)
+        judging = {source.name: source.judged_expectations for source in self._app.sources}
+        refused_counts = {(name, item.name): 0 for name, items in judging.items() for item in items}
+        judged_streams = {name for name, items in judging.items() if items} & present_streams
+        refused_counts |= {
+            (refused.stream, refused.expectation): refused.records
+            for refused in count_refused(self._layout, judged_streams)
+        }
+        for (stream, expectation), record_count in refused_counts.items():
+            self._refused.labels(stream, expectation).set(record_count)
 
     def _newest(self, table: Table) -> int:
         """Return the newest version of a table's state; -1 if there is none yet."""
@@ -176,6 +238,23 @@ class RunMetrics:
         if not is_table(path):
             return -1
         return reader.open_table(path, f"table {table.name!r}").version()
+
+
+def _functions_of(table: Table) -> list[str]:
+    """Return the names that the user's functions of a table have if they fail on records."""
+    streams = streams_behind(table.stream, lambda stream: (item for item in stream.inputs if isinstance(item, Stream)))
+    maps = [f"map {step.name}" for stream in streams for step in stream.steps if isinstance(step, Map)]
+    folded = [f"{item.kind} {item.name}" for item in table.fold.aggregations if item.kind in FUNCTION_KINDS]
+    return list(dict.fromkeys([*maps, *folded]))
+
+
+def _warnings_of(table: Table) -> list[str]:
+    """Return the names of the expectations that only warn: of the records that a table takes in, and of its rows."""
+    of_records = [
+        f"{source.name}.{item.name}" for source in table.stream.decodes for item in source.warning_expectations
+    ]
+    of_rows = [f"{table.name}.{item.name}{OF_ROWS}" for item in table.expectations if item.otherwise == "warn"]
+    return of_records + of_rows
 
 
 @contextmanager

@@ -100,38 +100,39 @@ class RuleWatch:
 
     def __init__(self, layout: Layout, app: App) -> None:
         self._layout = layout
-        self._tables = [table for table in app.tables if table.watched_rules]
+        self.tables = [table for table in app.tables if table.watched_rules]
         self._judged: dict[str, tuple[float, int]] = {}  # by table: when its rows were read, and the version
         self.unmet: dict[tuple[str, str], UnmetRule | None] = {
-            (table.name, rule.name): None for table in self._tables for rule in table.watched_rules
+            (table.name, rule.name): None for table in self.tables for rule in table.watched_rules
         }
 
-    def look(self, now: float) -> tuple[list[UnmetRule], list[UnmetRule]]:
-        """Return the rules that have ceased to hold since the last look, and those that hold again.
+    def look(self, table: Table, now: float) -> tuple[list[UnmetRule], list[UnmetRule]]:
+        """Return the rules of one of `tables` that have ceased to hold since the last look, and those that hold again.
 
-        now: seconds of a clock that never goes back.
+        now: seconds of a clock that never goes back. Raises StorageError, and what a store raises.
         """
+        version = self._version_to_judge(table, now)
+        rules = [rule for rule in table.watched_rules if isinstance(rule, FreshRule) or version is not None]
+        if version is not None:
+            self._judged[table.name] = now, -1  # rows that can't be read are not read again at each look
+        found = find_unmet_rules(self._layout, table, rules, time.time_ns() // 1_000_000)
+        if version is not None:
+            self._judged[table.name] = now, version
+        unmet_by_rule = {unmet.rule: unmet for unmet in found}
         ceased, restored = [], []
-        for table in self._tables:
-            rules = [rule for rule in table.watched_rules if isinstance(rule, FreshRule) or self._is_due(table, now)]
-            found = find_unmet_rules(self._layout, table, rules, time.time_ns() // 1_000_000)
-            unmet_by_rule = {unmet.rule: unmet for unmet in found}
-            for rule in rules:
-                before, after = self.unmet[table.name, rule.name], unmet_by_rule.get(rule.name)
-                self.unmet[table.name, rule.name] = after
-                if after is not None and before is None:
-                    ceased.append(after)
-                elif before is not None and after is None:
-                    restored.append(before)
+        for rule in rules:
+            before, after = self.unmet[table.name, rule.name], unmet_by_rule.get(rule.name)
+            self.unmet[table.name, rule.name] = after
+            if after is not None and before is None:
+                ceased.append(after)
+            elif before is not None and after is None:
+                restored.append(before)
         return ceased, restored
 
-    def _is_due(self, table: Table, now: float) -> bool:
-        """Say whether the rows of a table are to be read: and if so, note that they are."""
+    def _version_to_judge(self, table: Table, now: float) -> int | None:
+        """Return the table's version if its rows are to be read now, else None."""
         if not is_table(self._layout.silver(table.name)):
-            return False
+            return None
         read_at, version = self._judged.get(table.name, (now - SLOW_SECONDS, -1))
         newest_version = reader.open_table(self._layout.silver(table.name), f"table {table.name!r}").version()
-        if now - read_at < SLOW_SECONDS or newest_version == version:
-            return False
-        self._judged[table.name] = now, newest_version
-        return True
+        return None if now - read_at < SLOW_SECONDS or newest_version == version else newest_version

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
+from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
 from lakehouse.run.watch.table_rules import RuleWatch
@@ -47,21 +50,33 @@ class Watcher:
         self._clock, self._began = clock, clock()
         self._away_since: float | None = None
         self._lag_reported_at: float | None = None
-        self._failures = 0
+        self._failures: Counter[str] = Counter()  # of each part that could not be looked at, in turn
 
     def look(self) -> None:
-        """Look once."""
-        try:
-            self._look()
-            self._failures = 0
-        except Exception as error:  # whatever the error is, the run goes on
-            self._failures += 1
-            if self._failures == FAILURES:
-                self._say("watch failed", message=f"{type(error).__name__}: {error}")
-
-    def _look(self) -> None:
+        """Look once, at one part after the other: one that can't be read hides no other."""
         now = self._clock()
-        self._look_at_rules(now)
+        self._try("lag", "", lambda: self._look_at_kafka(now))
+        for part, name, read in self._metrics.parts() if self._metrics is not None else ():
+            self._try(part, name, read)
+        for table in self._rules.tables if self._rules is not None else ():
+            self._try("rules", table.name, partial(self._look_at_rules, table, now))
+        if self._metrics is not None:
+            self._metrics.note_look()
+
+    def _try(self, part: str, name: str, look_at_part: Callable[[], None]) -> None:
+        """Look at a part, one of the metrics' `WATCHED_PARTS`. name: the table's, if it is about one."""
+        part_text = f"{part} of {name}" if name else part
+        try:
+            look_at_part()
+            del self._failures[part_text]
+        except Exception as error:  # whatever the error is, the run goes on
+            self._failures[part_text] += 1
+            if self._metrics is not None:
+                self._metrics.note_failure(part)
+            if self._failures[part_text] == FAILURES:
+                self._say("watch failed", part=part_text, message=f"{type(error).__name__}: {error}")
+
+    def _look_at_kafka(self, now: float) -> None:
         try:
             waiting_records = self._waiting()
         except KafkaUnavailable as error:
@@ -69,21 +84,20 @@ class Watcher:
                 self._away_since = now
                 self._say("kafka away", message=str(error))
             if self._metrics is not None:
-                self._metrics.look(None)
+                self._metrics.note_lag(None)
             return
         if self._away_since is not None:
             self._say("kafka back", away_seconds=round(self._clock() - self._away_since, 3))
             self._away_since = None
         if self._metrics is not None:
-            self._metrics.look(waiting_records)
+            self._metrics.note_lag(waiting_records)
         if self._lag_seconds and (self._lag_reported_at is None or now - self._lag_reported_at >= self._lag_seconds):
             self._lag_reported_at = now
             self._say("lag", records=sum(waiting_records.values()), topics=lag_by_topic(waiting_records))
 
-    def _look_at_rules(self, now: float) -> None:
-        if self._rules is None:
-            return
-        for kind, rules in zip(("rule unmet", "rule met"), self._rules.look(now), strict=True):
+    def _look_at_rules(self, table: Table, now: float) -> None:
+        assert self._rules is not None
+        for kind, rules in zip(("rule unmet", "rule met"), self._rules.look(table, now), strict=True):
             for rule in rules:
                 self._say(kind, table=rule.table, expectation=rule.rule, reason=rule.reason)
         if self._metrics is not None:
