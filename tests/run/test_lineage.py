@@ -196,6 +196,42 @@ def test_events_are_sent_by_http_with_the_key(catalog: tuple[str, list[tuple[str
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_gets_no_key(
+    catalog: tuple[str, list[tuple[str | None, Json]]], code: int
+) -> None:
+    """By a GET the event would be lost, in silence."""
+    url, got = catalog
+    asked: list[str] = []
+
+    class Redirect(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.send_response(code)
+            self.send_header("Location", f"{url}?token=t0ken")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    heard: list[JobEvent] = []
+    with HTTPServer(("127.0.0.1", 0), Redirect) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}/lineage"
+        of = settings("/srv/lake", url=f"{address}?key=s3cret", api_key="bearer")
+        with report_lineage(of, lh.app(totals), "one:9092", heard.append, streaming=True):
+            pass
+        server.shutdown()
+        thread.join()
+    assert (got, asked) == ([], ["/lineage?key=s3cret"])
+    (failed,) = heard
+    assert failed.details["message"] == (
+        f"{address}?...: found a redirect ({code}) to {url}?...; expected an address that takes events itself. Set "
+        "lineage.url to it"
+    )
+
+
 @pytest.mark.parametrize(
     "answer", [b"220 smtp.example ready\r\n", b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200],
     ids=["a server of mail", "too many headers"],

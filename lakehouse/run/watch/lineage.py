@@ -145,15 +145,34 @@ def _with_quality(event: Json, quality: Mapping[tuple[str, str], Json]) -> Json:
     return changed_event
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: urllib would ask the new address by GET, without the event, and give it the key as well."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        raise OSError(
+            f"found a redirect ({code}) to {_without_query(newurl)}; expected an address that takes events itself. Set "
+            "lineage.url to it"
+        )
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+def _without_query(url: str) -> str:
+    """Return a URL for a message: its query may hold a key."""
+    beginning, separator, _ = url.partition("?")
+    return f"{beginning}{separator and '?...'}"
+
+
 def post_event(catalog: Lineage, event: Json) -> None:
-    """Send one event by HTTP. Raises OSError."""
+    """Send one event by HTTP. Raises OSError, also for an answer that is no success."""
     assert catalog.url is not None
     http_headers = {"Content-Type": "application/json"} | (
         {} if catalog.api_key is None else {"Authorization": f"Bearer {catalog.api_key}"}
     )
     request = urllib.request.Request(catalog.url, json.dumps(event).encode(), http_headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+        with _OPENER.open(request, timeout=PATIENCE_SECONDS):
             pass
     except http.client.HTTPException as error:  # no OSError: something that speaks no HTTP has answered
         raise OSError(f"expected an answer in HTTP: {type(error).__name__}: {error}") from error
@@ -184,7 +203,7 @@ class _LineageReporter:
                 self._send(self._catalog, _with_quality(event, quality))
             except (OSError, ValueError) as error:
                 self._failed = True
-                self._tell_failure(f"{self._catalog.url}: {error}")
+                self._tell_failure(f"{_without_query(str(self._catalog.url))}: {error}")
 
     def _tell_failure(self, message: str) -> None:
         self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))

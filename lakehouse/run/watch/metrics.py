@@ -36,7 +36,7 @@ FUNCTION_KINDS = ("reduce", "aggregate")  # of aggregations that call a user's f
 
 
 class RunMetrics:
-    """The metrics of a run. Call `heard` with its events, and `note_lag`, `parts` and the like at each look: from any thread.
+    """The metrics of a run. From any thread, call `heard` with its events, and the other methods at each look.
 
     Counters begin at 0 with the run, with all labels that are known then: Prometheus sees no increase in a series that
     begins above 0. Gauges give the present state.
