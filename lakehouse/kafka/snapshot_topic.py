@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
-from lakehouse.errors import ConfigError, KafkaUnavailable
+from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError
 from lakehouse.kafka.drain import read_topic, topic_offsets
-from lakehouse.kafka.headers import fit_record
+from lakehouse.kafka.headers import LIMIT, record_room, record_size
 from lakehouse.kafka.produce import ProducerRecord
-from lakehouse.kafka.rights import SNAPSHOTS_PREFIX
-from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.rights import SNAPSHOTS_PREFIX, Right, describe_missing_right
+from lakehouse.kafka.topics import FOR_EVER, TO_COME, Cluster
 from lakehouse.kafka.transactional import (
     TIMEOUT_SECONDS,
     TransactionFailed,
@@ -29,10 +30,22 @@ from lakehouse.kafka.transactional import (
     produce_one,
     transactional_producer,
 )
+from lakehouse.semantics.time.moment import moment_text
 
-FOR_EVER = {"retention.ms": "-1"}
 SPOOL_BYTES = 64 << 20  # changed rows wait in memory up to here, then in a temporary file
 TIME_HEADER, FILE_HEADER, ROW_HEADER = "lakehouse.snapshot", "lakehouse.file", "lakehouse.row"
+
+
+# Errors that a topic's settings, or the records, are to blame for: waiting does not help.
+LASTING = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+CREATED_SECONDS = 5.0  # until every broker knows of a topic that another process has created
 
 
 class SnapshotRow(NamedTuple):
@@ -56,10 +69,38 @@ class Differences(NamedTuple):
         return sum(self)
 
 
+def create_topic(cluster: Cluster, topic: str, partitions: int) -> None:
+    """Create a topic for snapshots, kept for ever, unless another process does now. Raises KafkaUnavailable.
+
+    It takes times ahead: an export may be named after the day that it is for.
+    """
+    for config in (FOR_EVER | TO_COME, FOR_EVER):
+        try:
+            cluster.create(topic, partitions, config)
+            return
+        except KafkaUnavailable:
+            if config is FOR_EVER:
+                raise  # else: a Kafka before 3.6 does not know the setting
+        except LakehouseError:
+            if not _appears(cluster, topic):
+                raise
+            return
+
+
+def _appears(cluster: Cluster, topic: str) -> bool:
+    """Say whether a topic is there, at the latest in some seconds."""
+    deadline = time.monotonic() + CREATED_SECONDS
+    while topic not in cluster.names():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 class SnapshotTopic:
     """A topic that one process at a time writes snapshots to. All of it is read once, at the beginning.
 
-    Raises NotFound, KafkaUnavailable; ConfigError for a topic that Kafka does not keep for ever.
+    Raises NotFound, KafkaUnavailable; ConfigError for a topic that Kafka does not keep for ever, as it was written.
     """
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str) -> None:
@@ -67,8 +108,8 @@ class SnapshotTopic:
         self._cluster, self._options = cluster, options
         self._check_kept()
         self._largest_bytes = largest_batch_bytes(cluster, topic)
-        transactional_id = f"{SNAPSHOTS_PREFIX}{topic}"
-        self._producer = transactional_producer(cluster, options, topic, transactional_id, [self._largest_bytes])
+        self._transactional_id = f"{SNAPSHOTS_PREFIX}{topic}"
+        self._producer = transactional_producer(cluster, options, topic, self._transactional_id, [self._largest_bytes])
         self.snapshot_ms: int | None = None  # the time of the last snapshot taken in that differed from the one before
         self._values: dict[bytes, bytes] = {}  # by key, the hash of the value that counts
         self._unchanged: set[int] = set()  # the times of later snapshots that did not differ from that one
@@ -81,17 +122,29 @@ class SnapshotTopic:
         return (self.snapshot_ms is None or time_ms > self.snapshot_ms) and time_ms not in self._unchanged
 
     def _check_kept(self) -> None:
-        """Raise ConfigError for a topic from which Kafka removes records by their age: a snapshot's may be old."""
+        """Raise ConfigError for a topic from which Kafka removes records, or whose records get times of its own.
+
+        The records of an old snapshot are old; and without its tombstones, an older snapshot would be taken in again.
+        """
         try:
             topic_config = self._cluster.config(self.topic)
         except KafkaUnavailable:
             return  # this client may not be allowed to ask
-        retention_text = topic_config.get("retention.ms")
-        if "delete" in (topic_config.get("cleanup.policy") or "") and retention_text not in (None, "-1"):
+        policies = (topic_config.get("cleanup.policy") or "").split(",")
+        is_wrong = {
+            "cleanup.policy": "compact" in policies,
+            "retention.ms": "delete" in policies and (topic_config.get("retention.ms") or "-1") != "-1",
+            "retention.bytes": "delete" in policies and (topic_config.get("retention.bytes") or "-1") != "-1",
+            "message.timestamp.type": (topic_config.get("message.timestamp.type") or "CreateTime") != "CreateTime",
+        }
+        wrong_settings = [name for name, wrong in is_wrong.items() if wrong]
+        if wrong_settings:
+            found_text = ", ".join(f"{name}={topic_config[name]}" for name in wrong_settings)
+            expected_text = ",".join(f"{name}={FOR_EVER[name]}" for name in wrong_settings)
             raise ConfigError(
-                f"topic {self.topic!r} has retention.ms={retention_text}, so that Kafka removes changes of old "
-                "snapshots. Expected -1: kafka-configs --bootstrap-server ... --alter --topic "
-                f"{self.topic} --add-config retention.ms=-1, or delete the topic, and a run creates it."
+                f"topic {self.topic!r} has {found_text}, so that Kafka removes changes of old snapshots, or gives them "
+                f"other times. Expected {expected_text}: kafka-configs --bootstrap-server ... --alter --topic "
+                f"{self.topic} --add-config {expected_text}, or delete the topic, and a run creates it."
             )
 
     def _take_in(self, message: Message, times: dict[bytes, int]) -> None:
@@ -113,8 +166,9 @@ class SnapshotTopic:
         """Write what differs between a snapshot and the topic in one transaction; return how much that is.
 
         All rows are read before the first is written. allow_empty: whether a snapshot without rows deletes all rows.
-        Raises what `rows` raises; ConfigError for a key that stands in two rows, and for a snapshot without rows;
-        KafkaUnavailable; LakehouseError if another process writes snapshots to the topic now.
+        Raises what `rows` raises; ConfigError for a key that stands in two rows, for a row or a time that the topic
+        does not take, and for a snapshot without rows; KafkaUnavailable; LakehouseError if another process writes
+        snapshots to the topic now.
         """
         keys: set[bytes] = set()
         new_hashes: dict[bytes, bytes] = {}
@@ -130,12 +184,13 @@ class SnapshotTopic:
                 keys.add(row.key)
                 value_hash = _hash(row.value)
                 if self._values.get(row.key) != value_hash:
+                    self._check_size(_as_record(time_ms, row), row)
                     new_hashes[row.key] = value_hash
                     inserted_count += row.key not in self._values
                     pickle.dump(tuple(row), spool)
             if self._values and not keys and not allow_empty:
                 raise ConfigError(
-                    f"topic {self.topic!r}: the snapshot of {time_ms} ms has no row, and would delete all "
+                    f"topic {self.topic!r}: the snapshot of {moment_text(time_ms)} has no row, and would delete all "
                     f"{len(self._values):,}. Remove its files if the export failed; if the table is empty, declare "
                     "allow_empty=True."
                 )
@@ -146,7 +201,8 @@ class SnapshotTopic:
                 return differences
             spool.seek(0)
             changed_rows = (SnapshotRow(*pickle.load(spool)) for _ in new_hashes)
-            self._write_records(_as_records(time_ms, gone_keys, changed_rows))
+            tombstones = (ProducerRecord(key, None, time_ms, (_time_header(time_ms),)) for key in gone_keys)
+            self._write_records(time_ms, chain(tombstones, (_as_record(time_ms, row) for row in changed_rows)))
         for key in gone_keys:
             del self._values[key]
         self._values |= new_hashes
@@ -154,19 +210,47 @@ class SnapshotTopic:
         self._unchanged.clear()
         return differences
 
-    def _write_records(self, records: Iterable[ProducerRecord]) -> None:
+    def _check_size(self, record: ProducerRecord, row: SnapshotRow) -> None:
+        """Raise ConfigError for a record that is too large for the topic."""
+        record_bytes = record_size(record)
+        if record_bytes > record_room(self._largest_bytes):
+            needed_bytes = record_bytes + record_bytes // 50 + 2048
+            raise ConfigError(
+                f"{row.file}, row {row.row}: it makes a record of {record_bytes:,} bytes; expected one that topic "
+                f"{self.topic!r} takes, whose {LIMIT} is {self._largest_bytes:,}. Nothing of this snapshot is "
+                "taken in, nor of later ones. Shorten the row; or: kafka-configs --bootstrap-server ... --alter "
+                f"--topic {self.topic} --add-config {LIMIT}={needed_bytes}"
+            )
+
+    def _write_records(self, time_ms: int, records: Iterable[ProducerRecord]) -> None:
         taken_over = f"topic {self.topic!r}: another process writes snapshots to it now; this one wrote nothing."
         try:
             with open_transaction(self._producer, taken_over) as on_delivery:
                 for record in records:
-                    fitted_record = fit_record(record, self.topic, self._largest_bytes)
-                    produce_one(self._producer, self.topic, fitted_record, {}, on_delivery)
-        except TransactionFailed as error:
-            raise KafkaUnavailable(
-                f"topic {self.topic!r}: a snapshot was not written: {error}. Nothing of it is in the topic; it is "
-                "written as a whole at the next look."
-            ) from None
+                    produce_one(self._producer, self.topic, record, {}, on_delivery)
+        except TransactionFailed as failure:
+            raise self._explain_failure(failure.error, time_ms) from None
         self._await_visible()
+
+    def _explain_failure(self, error: KafkaError, time_ms: int) -> LakehouseError:
+        """Return a ConfigError for a snapshot that the topic does not take; KafkaUnavailable for what may pass."""
+        outcome = f"topic {self.topic!r}: nothing of the snapshot of {moment_text(time_ms)} was written"
+        if error.code() == KafkaError.INVALID_TIMESTAMP:
+            ((setting, longest_ms),) = TO_COME.items()
+            return ConfigError(
+                f"{outcome}: {error.str()}. Expected a time that the topic takes; by default, Kafka 4 takes none that "
+                "is more than an hour ahead of its clock. Correct the time; or: kafka-configs --bootstrap-server ... "
+                f"--alter --topic {self.topic} --add-config {setting}={longest_ms}"
+            )
+        if error.code() in LASTING:
+            return ConfigError(
+                f"{outcome}: {error.str()}. Expected records that the topic takes: look at its settings, such as "
+                f"{LIMIT}."
+            )
+        right = Right("Write", "topic", self.topic)
+        transactional_right = Right("Write", "transactional-id", self._transactional_id)
+        missing_right = describe_missing_right(error, self._options, right, transactional_right)
+        return KafkaUnavailable(f"{outcome}: {missing_right or f'{error.str()}. It is written at the next look.'}")
 
     def _await_visible(self) -> None:
         """Wait until readers see the transaction: Kafka marks it committed in each partition a little later."""
@@ -181,13 +265,13 @@ class SnapshotTopic:
             time.sleep(0.02)
 
 
-def _as_records(time_ms: int, gone_keys: list[bytes], changed_rows: Iterable[SnapshotRow]) -> Iterator[ProducerRecord]:
-    time_header = (TIME_HEADER, str(time_ms).encode())
-    for key in gone_keys:
-        yield ProducerRecord(key, None, time_ms, (time_header,))
-    for row in changed_rows:
-        place_headers = ((FILE_HEADER, row.file.encode(errors="replace")), (ROW_HEADER, str(row.row).encode()))
-        yield ProducerRecord(row.key, row.value, time_ms, (time_header, *place_headers))
+def _as_record(time_ms: int, row: SnapshotRow) -> ProducerRecord:
+    place_headers = ((FILE_HEADER, row.file.encode(errors="replace")), (ROW_HEADER, str(row.row).encode()))
+    return ProducerRecord(row.key, row.value, time_ms, (_time_header(time_ms), *place_headers))
+
+
+def _time_header(time_ms: int) -> tuple[str, bytes]:
+    return TIME_HEADER, str(time_ms).encode()
 
 
 def _hash(value: bytes) -> bytes:

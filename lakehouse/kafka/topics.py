@@ -41,6 +41,13 @@ NOT_READY_YET = frozenset(
 )  # fmt: skip
 # For a topic whose event times may lie in the future: by default, Kafka 4 refuses records more than an hour ahead.
 TO_COME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+# For a topic that keeps its records as they were written: all of them, however old they are, with their own times.
+FOR_EVER = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+}
 Answer = TypeVar("Answer")
 
 

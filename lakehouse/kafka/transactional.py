@@ -56,7 +56,11 @@ def transactional_producer(
 
 
 class TransactionFailed(Exception):
-    """A transaction was given up: no reader sees a record of it. The message is Kafka's reason."""
+    """A transaction was given up: no reader sees a record of it. The message is Kafka's reason, `error` its error."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(error.str())
+        self.error = error
 
 
 @contextmanager
@@ -65,11 +69,11 @@ def open_transaction(producer: Producer, taken_over: str) -> Iterator[OnDelivery
 
     Raises TransactionFailed; LakehouseError with the message `taken_over` if another producer has fenced this one.
     """
-    delivery_errors: list[str] = []
+    delivery_errors: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            delivery_errors.append(error.str())
+            delivery_errors.append(error)
 
     try:
         producer.begin_transaction()
@@ -79,7 +83,7 @@ def open_transaction(producer: Producer, taken_over: str) -> Iterator[OnDelivery
         if error.args[0].fatal():
             raise LakehouseError(taken_over) from None
         _abort_transaction(producer, taken_over)
-        raise TransactionFailed(delivery_errors[0] if delivery_errors else error.args[0].str()) from None
+        raise TransactionFailed(delivery_errors[0] if delivery_errors else error.args[0]) from None
     except BaseException:
         _abort_transaction(producer, taken_over)
         raise

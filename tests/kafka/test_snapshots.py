@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import lakehouse as lh
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.kafka import snapshot_topic
-from lakehouse.kafka.snapshot_topic import FILE_HEADER, FOR_EVER, ROW_HEADER, SnapshotRow, SnapshotTopic
+from lakehouse.kafka.snapshot_topic import FILE_HEADER, ROW_HEADER, SnapshotRow, SnapshotTopic
+from lakehouse.kafka.topics import FOR_EVER
 from lakehouse.run.snapshots import taking
 
 from .. import seeds
@@ -125,12 +126,6 @@ def test_the_newest_record_of_a_key_counts_after_partitions_were_added(cluster):
         table = dict.fromkeys(list(table)[:-1], b"%d" % number)
         assert SnapshotTopic(cluster, {}, "snap-grown").write(number, rows_of(table), allow_empty=False).deleted == 1
     assert SnapshotTopic(cluster, {}, "snap-grown").write(4, rows_of(table), allow_empty=False) == (0, 0, 0)
-
-
-def test_a_topic_that_kafka_empties_is_refused(cluster):
-    cluster.create("snap-short", config={"retention.ms": "1000"})
-    with pytest.raises(ConfigError, match=r"retention.ms=1000.*Expected -1"):
-        SnapshotTopic(cluster, {}, "snap-short")
 
 
 People = dict[int, str | None]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
-from lakehouse.errors import NotFound
-from lakehouse.kafka.snapshot_topic import FOR_EVER
-from lakehouse.run.snapshots.taking import Snapshotting
+from lakehouse.errors import ConfigError, KafkaUnavailable, NotFound
+from lakehouse.kafka.snapshot_topic import SnapshotTopic, create_topic
+from lakehouse.kafka.topics import FOR_EVER
+from lakehouse.run.snapshots import taking
+from lakehouse.run.snapshots.taking import Snapshotting, keep_looking
 
 from ..conftest import settings_for
 
@@ -42,6 +46,21 @@ def snapshotting(cluster, broker, tmp_path, told) -> Callable[..., Snapshotting]
 def write_versions(path: Path, names: str) -> None:
     for name in names:
         write_deltalake(path, pa.table({"id": [1, 2], "name": [name, "same"]}), mode="overwrite")
+
+
+def write_csv(folder: Path, name: str, people: dict[int, str]) -> None:
+    """Write a file of people in place of the one before, as it should be: whole at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "part"
+    part.write_text("".join(f"{id},{person}\n" for id, person in {"id": "name", **people}.items()))
+    part.rename(folder / name)
+
+
+def await_warnings(told: Told, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(told) < count:
+        assert time.monotonic() < deadline, told
+        time.sleep(0.02)
 
 
 def values(messages: list[Any]) -> list[str]:
@@ -87,3 +106,104 @@ def test_a_table_that_is_broken_now_is_not_left_out(snapshotting, cluster, recor
         snapshotting("gone-now", path, kind="delta").look()
     assert records("gone-now") == []
     assert ["left out: 0." in message for _, message in told] == [True]
+
+
+def test_a_row_too_large_is_refused_with_its_place_and_taken_once_the_topic_takes_it(
+    snapshotting, cluster, broker, records, told, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(taking, "LOOK_SECONDS", 0.1)
+    cluster.create("too-large", config={**FOR_EVER, "max.message.bytes": "20000"})
+    one = snapshotting("too-large", tmp_path / "c-{at}.csv")
+    write_csv(tmp_path, "c-2026-01-01.csv", {1: "a"})
+    write_csv(tmp_path, "c-2026-01-02.csv", {1: "a", 2: "x" * 30_000})
+    with keep_looking(one):
+        await_warnings(told, 1)
+        ((kind, message),) = told
+        assert kind == "snapshot refused"
+        assert "c-2026-01-02.csv, row 2: it makes a record of 30," in message
+        assert values(records("too-large")) == ['{"name":"a"}']
+        command = message.rpartition("--add-config ")[2]
+        setting, _, limit = command.partition("=")
+        assert setting == "max.message.bytes"
+        set_topic_config(broker, "too-large", {**FOR_EVER, setting: limit})
+        deadline = time.monotonic() + 30
+        while len(records("too-large")) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert len(told) == 1
+
+
+def set_topic_config(broker: Any, topic: str, config: dict[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(10)
+
+
+def test_a_time_that_the_topic_does_not_take_is_refused(snapshotting, cluster, records, tmp_path):
+    cluster.create("to-come-not", config=FOR_EVER | {"message.timestamp.after.max.ms": "3600000"})
+    write_csv(tmp_path, "c-2999-01-01.csv", {1: "a"})
+    with pytest.raises(
+        ConfigError, match=r"nothing of the snapshot of 2999-01-01T00:00:00Z was.*message\.timestamp\.after\.max\.ms="
+    ):
+        snapshotting("to-come-not", tmp_path / "c-{at}.csv").look()
+    assert records("to-come-not") == []
+
+
+def test_a_topic_that_a_run_creates_takes_times_to_come(snapshotting, cluster, records, tmp_path):
+    create_topic(cluster, "to-come", 1)
+    write_csv(tmp_path, "c-2999-01-01.csv", {1: "a"})
+    snapshotting("to-come", tmp_path / "c-{at}.csv").look()
+    assert len(records("to-come")) == 1
+    create_topic(cluster, "to-come", 1)  # another process may have created it just now
+    assert len(records("to-come")) == 1
+
+
+def test_that_kafka_refuses_again_and_again_is_told_once(snapshotting, cluster, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(taking, "LOOK_SECONDS", 0.05)
+    create_topic(cluster, "refusing", 1)
+    write_csv(tmp_path, "c-2026-01-01.csv", {1: "a"})
+    looks = 0
+
+    def refuse(*_: Any, **__: Any) -> None:
+        nonlocal looks
+        looks += 1
+        raise KafkaUnavailable(f"user 'u' may not WRITE, at look {looks}.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SnapshotTopic, "write", refuse)
+        with keep_looking(snapshotting("refusing", tmp_path / "c-{at}.csv")):
+            deadline = time.monotonic() + 30
+            while looks < 4 and time.monotonic() < deadline:
+                time.sleep(0.02)
+    assert told == [
+        ("snapshot delayed", "user 'u' may not WRITE, at look 2. Every 0.05 s it is tried again."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact,delete"},
+        {"retention.ms": "1000"},
+        {"retention.bytes": "1000000"},
+        {"message.timestamp.type": "LogAppendTime"},
+    ],
+    ids=str,
+)
+def test_a_topic_is_refused_that_does_not_keep_snapshots_as_they_were(cluster, setting):
+    ((name, value),) = setting.items()
+    topic = f"kept-not-{name}-{len(value)}"
+    cluster.create(topic, config=FOR_EVER | setting)
+    with pytest.raises(
+        ConfigError, match=rf"has {name}={value}, so .* --add-config {name}={FOR_EVER[name]}, or delete"
+    ):
+        SnapshotTopic(cluster, {}, topic)
+
+
+def test_settings_that_remove_nothing_are_left_alone(cluster):
+    create_topic(cluster, "kept", 1)
+    config = cluster.config("kept")
+    assert {name: config[name] for name in FOR_EVER} == FOR_EVER
+    SnapshotTopic(cluster, {}, "kept")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from lakehouse.settings.config import Settings
 
 LOOK_SECONDS = 30.0
 END_SECONDS = 10.0
+FAILURES_TOLD = 2
 # Called for each snapshot that was taken in, with what differed and the seconds that it took.
 Taken = Callable[[Source, SourceSnapshot, Differences, float], None]
 # Called with the kind of an event, and its message for people.
@@ -162,7 +164,8 @@ def use_store_of(source: Source, settings: Settings) -> None:
 def keep_looking(snapshotting: Snapshotting) -> Iterator[None]:
     """Look for new snapshots from a thread of its own, now and every 30 seconds, while the block lasts.
 
-    It warns when a snapshot can't be taken in; once for the same message of a source.
+    It warns when a snapshot can't be taken in, once for the same message of a source; and once when Kafka has not taken
+    a source's snapshots at several looks, whatever it said.
     """
     if not snapshotting.sources:
         yield
@@ -170,14 +173,19 @@ def keep_looking(snapshotting: Snapshotting) -> Iterator[None]:
     stop = threading.Event()
 
     messages: dict[str, str] = {}
+    failures: Counter[str] = Counter()  # looks in a row at which Kafka was away, or refused, by topic
 
     def look_at(source: Source) -> None:
         try:
             snapshotting.look_at(source, stop.is_set)
             messages.pop(source.topic, None)
-        except KafkaUnavailable:
-            pass  # the run says that Kafka is away
+            del failures[source.topic]
+        except KafkaUnavailable as error:
+            failures[source.topic] += 1
+            if failures[source.topic] == FAILURES_TOLD:  # for a short while, it is enough that the run says it
+                snapshotting.warn("snapshot delayed", f"{error} Every {LOOK_SECONDS:g} s it is tried again.")
         except LakehouseError as error:
+            del failures[source.topic]
             if messages.get(source.topic) != str(error):
                 messages[source.topic] = str(error)
                 snapshotting.warn("snapshot refused", str(error))

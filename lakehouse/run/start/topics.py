@@ -6,7 +6,7 @@ import socket
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.rights import user_of
-from lakehouse.kafka.snapshot_topic import FOR_EVER
+from lakehouse.kafka.snapshot_topic import create_topic
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -82,5 +82,5 @@ def _create_snapshot_topics(app: App, cluster: Cluster, existing_topics: list[st
     partitions = {source.topic: source.snapshots.partitions for source in app.snapshot_sources if source.snapshots}
     missing_topics = [topic for topic in partitions if topic not in existing_topics]
     for topic in missing_topics:
-        cluster.create(topic, partitions[topic], FOR_EVER)
+        create_topic(cluster, topic, partitions[topic])
     return missing_topics
