@@ -99,6 +99,7 @@ def test_topics_that_are_refused(bronze_of, cluster, send) -> None:
     cluster.create("re-few", partitions=2)
     cluster.create("re-compacted", 3, {"cleanup.policy": "compact"})
     cluster.create("re-short", 3, {"retention.ms": str(DAY_MS)})
+    cluster.create("re-few-bytes", 3, {"retention.bytes": "1000000"})
     cluster.create("re-append-time", 3, {"message.timestamp.type": "LogAppendTime"})
     cluster.create("re-full", 3)
     send("re-full", [("k", "v", T)])
@@ -106,6 +107,7 @@ def test_topics_that_are_refused(bronze_of, cluster, send) -> None:
         ("re-few", "has 2 partitions; expected 3 or more"),
         ("re-compacted", "cleanup.policy=compact: it would not keep .* expected cleanup.policy=delete"),
         ("re-short", r"retention.ms=86400000: .* oldest record is of 2023-11-14T22:13:20Z"),
+        ("re-few-bytes", r"retention.bytes=1000000: .* expected retention.bytes=-1"),
         ("re-append-time", "message.timestamp.type=LogAppendTime"),
         ("re-full", "holds 1 records from offset 0 on which are not the first of the chosen"),
     ):

@@ -7,19 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import ConfigError
-from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
+from lakehouse.kafka.topics import FOR_EVER, TO_COME, Cluster, TopicFacts
 from lakehouse.lake import store
 from lakehouse.lake.control import note
 from lakehouse.lake.record.bronze_rows import BronzeRows
 from lakehouse.semantics.time.moment import moment_text
 
-# The records are old: Kafka must not drop them for that, nor give them its own time.
-TOPIC_CONFIG = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "message.timestamp.type": "CreateTime",
-}
 LARGEST = "max.message.bytes"
 
 
@@ -75,7 +68,7 @@ def open_target(
 def _create_target(
     cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, needed_partitions: int
 ) -> TopicFacts:
-    topic_config = dict(TOPIC_CONFIG)
+    topic_config = dict(FOR_EVER)
     if source.newest_ms is not None and source.newest_ms > time.time() * 1000:
         topic_config |= TO_COME
     source_partitions = source.partitions
@@ -101,6 +94,8 @@ def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRow
     retention_ms = int(config.get("retention.ms") or -1)
     if source.oldest_ms is not None and 0 <= retention_ms < time.time() * 1000 - source.oldest_ms:
         wrong_settings.append("retention.ms")
+    if int(config.get("retention.bytes") or -1) >= 0:
+        wrong_settings.append("retention.bytes")
     if (config.get("message.timestamp.type") or "CreateTime") != "CreateTime":
         wrong_settings.append("message.timestamp.type")
     if wrong_settings:
@@ -108,7 +103,7 @@ def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRow
         oldest_text = "" if source.oldest_ms is None else f" (the oldest record is of {moment_text(source.oldest_ms)})"
         raise ConfigError(
             f"topic {name!r} has {settings_text}: it would not keep the records as they are{oldest_text}; expected "
-            f"{', '.join(f'{key}={TOPIC_CONFIG[key]}' for key in wrong_settings)}. Set that, or name a topic that "
+            f"{', '.join(f'{key}={FOR_EVER[key]}' for key in wrong_settings)}. Set that, or name a topic that "
             "does not exist: it is created so."
         )
 
