@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+# What a property's name contains, or ends with, if its value is a secret. No property whose name ends with key is known
+# to be none; but key.converter and the like begin with it.
 SECRET = re.compile(
-    r"pass|secret|token|jaas|credential|private|access[._]?key|key[._]pem|keystore[._]key|user[._]info", re.I
+    r"pass|pwd|secret|token|jaas|credential|private|signature|user[._-]?info|connection[._-]?string|"
+    r"(?<![a-z])sas(?![a-z])|(access|account|api|encryption|keystore|shared|storage)[._-]?key|key[._-]?pem|key$",
+    re.IGNORECASE,
 )
 MASK = "********"
 
