@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.ordered_producer import OrderedProducer
+from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair import rehydrate as running
+from lakehouse.semantics.record import Record
 
+from ..written_bronze import write_bronze
 from .rehydrated import T, arrived, check, expected, history
 
 
@@ -83,6 +88,45 @@ def test_an_interrupted_append_goes_on(bronze_of, interrupted, cluster, records,
         of = [item for item in arrived(actual) if item[0] == partition]
         assert of[len(old) :] == expected(made, partition)
     assert lake.rehydrate("re-behind", "re-behind-2", append=True).written == 120  # a second append writes all again
+
+
+def test_what_the_lake_took_in_from_an_interrupted_run_is_not_written_again(
+    bronze_of, interrupted, cluster, records, tmp_path
+) -> None:
+    made = history("re-itself")
+    lake = bronze_of(made)
+    interrupted(lake, 50, "re-itself", "re-itself")
+    topic_id = cluster.topics(["re-itself"])["re-itself"].id
+    taken_in = [
+        Record("re-itself", topic_id, m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), 4, T)
+        for m in records("re-itself")
+    ]
+    write_bronze(tmp_path / "lake", taken_in)
+    with pytest.raises(ConfigError, match="wrote records to it, and this lake has taken them in"):
+        lake.rehydrate("re-itself", "re-itself")
+    assert lake.rehydrate("re-itself", "re-itself", tick=3).written == 70
+    check(records("re-itself"), made)
+    with pytest.raises(ConfigError, match="is in Kafka, with records of its own"):
+        lake.rehydrate("re-itself", "re-itself")
+
+
+def test_a_topic_that_was_emptied_goes_on_under_its_own_id(bronze_of, interrupted, cluster, records) -> None:
+    cluster.create("re-emptied", partitions=3)
+    topic_id = cluster.topics(["re-emptied"])["re-emptied"].id
+    made = [replace(record, topic_id=topic_id) for record in history("re-emptied")]
+    lake = bronze_of(made)
+    produce(
+        cluster.bootstrap_servers,
+        {},
+        "re-emptied",
+        [ProducerRecord(b"k", b"v", T, partition=n % 3) for n in range(120)],
+    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition("re-emptied", n, 40) for n in range(3)]).values():
+        future.result(10)
+    interrupted(lake, 50, "re-emptied", "re-emptied")
+    assert lake.rehydrate("re-emptied", "re-emptied").written == 70
+    check(records("re-emptied"), made)
 
 
 def test_a_refused_record_stops_those_after_it(bronze_of, cluster, records) -> None:

@@ -45,7 +45,8 @@ def open_target(
     """Return the topic to write to; it is created if it does not exist.
 
     partitions: of a new topic; None for as many as the source has. Raises ConfigError for a topic that has too few,
-    that would not keep the records, or that holds records of the source itself.
+    that would not keep the records, or that holds records of the source itself; and for a source that has taken in what
+    an interrupted run wrote.
     """
     needed_partitions = 1 + max(source.counts, default=0)
     if name not in cluster.names():
@@ -113,6 +114,7 @@ def _begin_offsets(
 ) -> Mapping[int, int]:
     end_offsets = _partition_ends(cluster, facts.name, facts.partitions)
     if (begin_offsets := _read_remembered(progress_path, facts)) is not None:
+        _check_not_taken_in(source, facts, begin_offsets)
         return begin_offsets
     if facts.id in source.ids and any(end_offset > first_offset for first_offset, end_offset in end_offsets.values()):
         raise ConfigError(
@@ -123,6 +125,18 @@ def _begin_offsets(
         partition: end_offset if append else first_offset
         for partition, (first_offset, end_offset) in end_offsets.items()
     }
+
+
+def _check_not_taken_in(source: BronzeRows, facts: TopicFacts, begin_offsets: Mapping[int, int]) -> None:
+    """Raise ConfigError if the chosen records have some that the interrupted run wrote: they'd be written again."""
+    if any(
+        part.topic_id == facts.id and part.last_offset >= begin_offsets.get(part.partition, 0) for part in source.parts
+    ):
+        raise ConfigError(
+            f"topic {facts.name!r}: an interrupted rehydrate wrote records to it, and this lake has taken them in from "
+            "there since; expected a choice without them, or they would be in the topic twice. Choose the records of "
+            f"before: --tick N, with the last tick before that (`lakehouse past log bronze.{source.topic}`)."
+        )
 
 
 def _read_remembered(path: str, facts: TopicFacts) -> dict[int, int] | None:
