@@ -60,8 +60,9 @@ _EXIT_BAD_INPUT = 2
 _EXIT_HELD = 3
 _GRACE_S = 3.0
 _POLL_S = 0.2
-_LINE_MAX_BYTES = 64 * 1024
-_RESULTS_MAX = 10_000
+_CHUNK_BYTES = 64 * 1024
+_PIECE_MAX_BYTES = 64 * 1024  # of a line in the log
+_OBJECT_MAX_BYTES = 16 * 1024 * 1024
 
 
 class JobRefused(Exception):
@@ -149,14 +150,18 @@ class Job:
         self._group_ended = False
         self._last_event: dict[str, Any] | None = None
         self._parent = os.getppid()
-        self.results: list[dict[str, Any]] = []  # the JSON objects of stdout, only the first if there are very many
+        self._cut = False
 
     def run(
-        self, on_line: Callable[[str], None], on_event: Callable[[dict[str, Any]], None] = lambda event: None
+        self,
+        on_line: Callable[[str], None],
+        on_event: Callable[[dict[str, Any]], None] = lambda event: None,
+        on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     ) -> dict[str, Any]:
         """Run to the end; give the last event, or a command's last JSON object. Raises JobRefused, JobFailed, JobHeld.
 
-        Lines of stdout and stderr go to `on_line` as they come, events on either to `on_event`.
+        Lines of stdout and stderr go to `on_line` as they come, very long ones in pieces; events on either to
+        `on_event`; JSON objects of stdout to `on_result`, however many there are. JobRefused also if one is too long.
 
         However this ends, by the job, by a failure here or by an exception from a signal handler, the whole
         process group has ended afterwards.
@@ -173,7 +178,7 @@ class Job:
             )
             if self._stopped:  # stop() came while the process was being started, and saw none
                 self._end_group()
-            self._follow(self._process, on_line, on_event)
+            self._follow(self._process, on_line, on_event, on_result)
         finally:
             self._end_group()
             if self._process is not None and self._process.stdin is not None:
@@ -190,14 +195,22 @@ class Job:
         process: subprocess.Popen[bytes],
         on_line: Callable[[str], None],
         on_event: Callable[[dict[str, Any]], None],
+        on_result: Callable[[dict[str, Any]], None],
     ) -> None:
         """Pass lines on until both pipes end, or the job has ended and the pipes that it left open are silent."""
         assert process.stdout is not None
         assert process.stderr is not None
-        pending = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
-        stdout_fd = process.stdout.fileno()
+
+        def take(found: dict[str, Any]) -> None:
+            self._take(found, on_event, on_result)
+
+        output = _Lines(on_line, take)
+        lines_of = {
+            process.stdout.fileno(): output,
+            process.stderr.fileno(): _Lines(on_line, lambda found: on_event(found) if "event" in found else None),
+        }
         with selectors.DefaultSelector() as selector, process.stdout, process.stderr:
-            for fd in pending:
+            for fd in lines_of:
                 selector.register(fd, selectors.EVENT_READ)
             while selector.get_map():
                 if os.getppid() != self._parent:
@@ -207,34 +220,29 @@ class Job:
                 if ended and not ready:
                     break
                 for key, _ in ready:
-                    chunk = os.read(key.fd, _LINE_MAX_BYTES)
-                    *lines, rest = (pending[key.fd] + chunk).split(b"\n")
-                    if not chunk or len(rest) > _LINE_MAX_BYTES:
-                        lines, rest = [*lines, rest], b""
-                    pending[key.fd] = rest
-                    for line in filter(None, lines):
-                        self._take(line, key.fd == stdout_fd, on_line, on_event)
-                    if not chunk:
+                    if chunk := os.read(key.fd, _CHUNK_BYTES):
+                        lines_of[key.fd].add(chunk)
+                    else:
                         selector.unregister(key.fd)
+        for lines in lines_of.values():
+            lines.end()
+        self._cut = output.has_cut
         # Not wait(): it would hold the lock that poll() needs when stop() comes in a signal handler.
         while process.poll() is None:
             time.sleep(_POLL_S)
 
     def _take(
-        self, line: bytes, is_stdout: bool, on_line: Callable[[str], None], on_event: Callable[[dict[str, Any]], None]
+        self,
+        found: dict[str, Any],
+        on_event: Callable[[dict[str, Any]], None],
+        on_result: Callable[[dict[str, Any]], None],
     ) -> None:
-        text = line.decode("utf-8", "replace").rstrip("\r")
-        on_line(text)
-        found = _json_object(text)
-        if found is None:
-            return
+        """Take a JSON object of stdout."""
         if "event" in found:
             on_event(found)
-        if is_stdout:
-            if "event" in found or self._is_command:
-                self._last_event = found
-            if len(self.results) < _RESULTS_MAX:
-                self.results.append(found)
+        if "event" in found or self._is_command:
+            self._last_event = found
+        on_result(found)
 
     def _end_group(self) -> None:
         if self._process is None or self._group_ended:
@@ -265,11 +273,67 @@ class Job:
             raise JobHeld(f"{name}: another process holds a table (exit code 3){said}")
         if code != 0:
             raise JobFailed(f"{name} ended with {_describe(code)}{said}")
+        if self._cut:
+            raise JobRefused(
+                f"{name} ended with exit code 0, but a line of JSON in its output is longer than "
+                f"{_OBJECT_MAX_BYTES // 1024**2} MB, so its result is not known. What it did stays done{said}"
+            )
         if self._is_command:
             return event or {}
         if event is None or event["event"] != "done":
             raise JobFailed(f"{name} ended with exit code 0 but without a 'done' event{said}")
         return event
+
+
+class _Lines:
+    """The lines of a pipe: each goes to `tell`, a very long one in pieces; a JSON object also goes to `take`, whole.
+
+    has_cut: whether an object was so long that it was not kept.
+    """
+
+    def __init__(self, tell: Callable[[str], None], take: Callable[[dict[str, Any]], None]) -> None:
+        self._tell = tell
+        self._take = take
+        self._rest = b""  # of the line that has not ended yet, what was not told
+        self._told = bytearray()  # what was told of it, if it may be an object
+        self._is_long = False  # whether a piece of it was told
+        self.has_cut = False
+
+    def add(self, chunk: bytes) -> None:
+        """Take what was read."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._end_line(line)
+        if len(self._rest) > _PIECE_MAX_BYTES:
+            self._tell_piece(self._rest)
+            self._rest = b""
+
+    def end(self) -> None:
+        """Take what was read as a line, although nothing ended it."""
+        self._end_line(self._rest)
+        self._rest = b""
+
+    def _tell_piece(self, piece: bytes) -> None:
+        self._tell(_text(piece))
+        if self._told or (not self._is_long and piece.startswith(b"{")):
+            self._told += piece
+        if len(self._told) > _OBJECT_MAX_BYTES:
+            self._told.clear()
+            self.has_cut = True
+        self._is_long = True
+
+    def _end_line(self, line: bytes) -> None:
+        if line:
+            self._tell(_text(line))
+        whole = b"" if self._is_long and not self._told else bytes(self._told) + line
+        if (found := _json_object(_text(whole))) is not None:
+            self._take(found)
+        self._told.clear()
+        self._is_long = False
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def _group_lives(group: int) -> bool:

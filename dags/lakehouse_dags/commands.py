@@ -42,11 +42,42 @@ def folder(where: Where) -> Path:
     return Path(where["config"] or where["app"].partition(".py:")[0]).parent
 
 
-def result(command: str, last: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the part of a command's results that is kept: the last one, or a summary for commands with many lines."""
-    kept = dict(SUMMARIES[command](results) if command in SUMMARIES else last)
-    found: dict[str, Any] = portable({**kept, "event": "done"})
+class Summary:
+    """What is kept of a command's results, which come one by one: the last one; of some commands something shorter."""
+
+    def __init__(self) -> None:
+        self.last: Mapping[str, Any] = {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Take a result."""
+        self.last = result
+
+    def kept(self) -> dict[str, Any]:
+        """Return what is kept, so far."""
+        return dict(self.last)
+
+
+def summary_of(command: str) -> Summary:
+    """Return an empty summary of a command's results."""
+    return SUMMARIES.get(command, Summary)()
+
+
+def result(summary: Summary) -> dict[str, Any]:
+    """Return what a task leaves of its command's results."""
+    found: dict[str, Any] = portable({**summary.kept(), "event": "done"})
     return found
+
+
+def missing(command: str, last: Mapping[str, Any]) -> str | None:
+    """Return what a command that succeeded left out of its last result, so that nobody knows what it did; or None."""
+    wanted = NEEDED["audit" if command == "reconcile" and "ok" in last else command]
+    absent = [name for name in wanted if name not in last]
+    if not absent:
+        return None
+    found = f"a result with {', '.join(map(str, last))}" if last else "no result"
+    return (
+        f"found {found:.500}, expected one with {', '.join(absent)}: its output was lost, or is not that of `lakehouse`"
+    )
 
 
 def portable(value: Any) -> Any:
@@ -200,51 +231,88 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
 }
 
 
-def _upkept(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = ("name", "files_before", "files_after", "bytes_before", "bytes_after", "anchor", "kept", "dry_run")
-    return {"tables": [{name: one.get(name) for name in names} for one in results if "name" in one]}
+class _Upkept(Summary):
+    """Of each table, what was done to its files."""
+
+    NAMES = ("name", "files_before", "files_after", "bytes_before", "bytes_after", "anchor", "kept", "dry_run")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables: list[dict[str, Any]] = []
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        super().add(result)
+        if "name" in result:
+            self._tables.append({name: result.get(name) for name in self.NAMES})
+
+    def kept(self) -> dict[str, Any]:
+        return {"tables": self._tables}
 
 
-def _tried(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    fit = [one for one in results if one.get("fits") is True]
-    bad = [one for one in results if one.get("fits") is False]
-    ticks = [one["replayed_at"] for one in fit if one.get("replayed_at") is not None]
-    return {
-        "fit": len(fit), "still_bad": len(bad), "tick": max(ticks, default=None),
-        "examples": [f"{one['topic']}/{one['partition']}/{one['offset']}: {one['reason']}" for one in bad[:EXAMPLES]],
-    }  # fmt: skip
+class _Tried(Summary):
+    """How many records fit, and the first of those that do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fit = self._still_bad = 0
+        self._tick: int | None = None
+        self._examples: list[str] = []
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        super().add(result)
+        if result.get("fits") is True:
+            self._fit += 1
+            if (tick := result.get("replayed_at")) is not None:
+                self._tick = max(tick, self._tick or tick)
+        elif result.get("fits") is False:
+            self._still_bad += 1
+            if len(self._examples) < EXAMPLES:
+                place = f"{result['topic']}/{result['partition']}/{result['offset']}"
+                self._examples.append(f"{place}: {result['reason']}")
+
+    def kept(self) -> dict[str, Any]:
+        return {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
 
 
-def _staged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+class _Staged(Summary):
     """How many rows of each table differ, or would; of `promote` also the tick."""
-    last = results[-1] if results else {}
-    tables = last.get("tables", {})
-    rows = [
-        f"{name}: {one['added']} rows added, {one['removed']} removed, {one['changed']} changed"
-        for name, one in tables.items()
-    ]
-    kept = {name: last[name] for name in ("records", "stages", "tick", "before") if name in last}
-    return {**kept, "tables": rows}
+
+    def kept(self) -> dict[str, Any]:
+        rows = [
+            f"{name}: {_rows(one['added'])} added, {one['removed']} removed, {one['changed']} changed"
+            for name, one in self.last.get("tables", {}).items()
+        ]
+        kept = {name: self.last[name] for name in ("records", "stages", "tick", "before") if name in self.last}
+        return {**kept, "tables": rows}
 
 
-def _erased(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+class _Erased(Summary):
     """How many records of which topics, the tables and the topics that change, and the outcome of the search."""
-    last = results[-1] if results else {}
-    records = [f"{topic}: {count} records" for topic, count in last.get("records", {}).items()]
-    kept = ("tables", "published", "not_erased", "stages", "tick", "finished_at")
-    return {"records": records, **{name: last[name] for name in kept if name in last}}
+
+    def kept(self) -> dict[str, Any]:
+        records = [f"{topic}: {count} records" for topic, count in self.last.get("records", {}).items()]
+        names = ("tables", "published", "not_erased", "stages", "tick", "finished_at")
+        return {"records": records, **{name: self.last[name] for name in names if name in self.last}}
 
 
-def _status(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    last = results[-1] if results else {}
-    return {
-        "tick": last.get("tick"),
-        "tables": [
-            {**{name: one.get(name) for name in TABLE_FACTS}, "unmet": _counts(one.get("unmet", ()))}
-            for one in last.get("tables", ())
-        ],
-        "topics": [{name: one.get(name) for name in ("name", "next", "lag")} for one in last.get("topics", ())],
-    }
+class _Status(Summary):
+    """Where the tables and the topics are, without what is known of a single record."""
+
+    def kept(self) -> dict[str, Any]:
+        return {
+            "tick": self.last.get("tick"),
+            "tables": [
+                {**{name: one.get(name) for name in TABLE_FACTS}, "unmet": _counts(one.get("unmet", ()))}
+                for one in self.last.get("tables", ())
+            ],
+            "topics": [
+                {name: one.get(name) for name in ("name", "next", "lag")} for one in self.last.get("topics", ())
+            ],
+        }
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 def _counts(unmet: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -252,15 +320,40 @@ def _counts(unmet: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {one["expectation"]: one["records"] for one in unmet}
 
 
-SUMMARIES: dict[str, Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]] = {
-    "upkeep": _upkept,
-    "stage": _staged,
-    "promote": _staged,
-    "plan_erasure": _erased,
-    "erase": _erased,
-    "try": _tried,
-    "replay": _tried,
-    "status": _status,
+SUMMARIES: dict[str, type[Summary]] = {
+    "upkeep": _Upkept,
+    "stage": _Staged,
+    "promote": _Staged,
+    "plan_erasure": _Erased,
+    "erase": _Erased,
+    "try": _Tried,
+    "replay": _Tried,
+    "status": _Status,
+}
+
+_DIFFERENCES = ("added", "removed", "changed")
+# What the last result of each command has. `check` has none, and `upkeep` a line for each table, if there are any.
+NEEDED: dict[str, Sequence[str]] = {
+    "ingest": ("event",),
+    "silver": ("event",),
+    "check": (),
+    "status": ("tick", "tables", "topics"),
+    "plan": _DIFFERENCES,
+    "backfill": _DIFFERENCES,
+    "discard": ("discarded",),
+    "reconcile": _DIFFERENCES,
+    "audit": ("ok", "problems"),
+    "stage": ("tables",),
+    "promote": ("tables",),
+    "unstage": ("discarded",),
+    "plan_erasure": ("records", "tables"),
+    "erase": ("records", "tables"),
+    "checkout": ("rows", "hash"),
+    "prove": ("ways",),
+    "drill": ("ok",),
+    "upkeep": (),
+    "try": ("fits",),
+    "replay": ("fits",),
 }
 
 

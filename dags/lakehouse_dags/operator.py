@@ -83,6 +83,7 @@ class LakehouseOperator(BaseOperator):
     def _run(self, context: Context) -> dict[str, Any]:
         request = self._request(context)
         self.shown_table = request.get("table") or request.get("target")
+        summary = commands.summary_of(self.command)
         try:
             _, python = locations()
             argv = commands.argv(python, self.where, self.command, request)
@@ -94,20 +95,20 @@ class LakehouseOperator(BaseOperator):
                 argv, cwd=folder, environ={**job_environment(python), **decided_by(context)},
                 name=f"lakehouse {self.command}", is_command=True,
             )  # fmt: skip
-            last = self._running.run(self.log.info, _progress(context))
+            self._running.run(self.log.info, _progress(context), summary.add)
         except (JobRefused, BadRequest) as refused:
             raise AirflowFailException(str(refused)) from refused
         except JobHeld as held:
             self._wait(context, held)
         except JobFailed as failed:
-            last = self._running.results[-1] if self._running is not None and self._running.results else {}
-            if (why := commands.complaint(self.command, last)) is not None:
+            if (why := commands.complaint(self.command, summary.last)) is not None:
                 raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.") from failed
-            if not commands.is_enough(self.command, last):
+            if not commands.is_enough(self.command, summary.last):
                 raise
-        if (why := commands.complaint(self.command, last)) is not None:
+        why = commands.missing(self.command, summary.last) or commands.complaint(self.command, summary.last)
+        if why is not None:
             raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.")
-        return commands.result(self.command, last, self._running.results)
+        return commands.result(summary)
 
     def _request(self, context: Context) -> dict[str, Any]:
         if self.request is None:

@@ -19,6 +19,7 @@ STATUS = {
     "tick": 7, "topics": [{"name": "orders", "next": {"0": 3}, "lag": 0}],
     "tables": [{"name": name, "rows": 2, "version": 4, "tick": 7} for name in ("current_orders", "totals")],
 }  # fmt: skip
+BACKFILLED = '{"table": "totals", "added": 0, "removed": 0, "changed": 0}'
 # The stand-in for the project's Python: its arguments are `-P -m lakehouse.cli.main [GROUP] COMMAND ...`.
 PYTHON = """#!/bin/sh
 printf '%s\\n' "$*" >> {calls}
@@ -28,7 +29,11 @@ case "$4" in look|past|repair|test|deploy) shift ;; esac
 case "$4" in
 status) printf '%s\\n' '{status}' ;;
 {cases}
-*) printf '{{"event": "progress", "records": 1}}\\n' >&2; printf '{{"table": "totals", "added": 0}}\\n' ;;
+run) printf '{{"event": "done"}}\\n' ;;
+backfill)
+    printf '{{"event": "progress", "records": 1}}\\n' >&2
+    case "$*" in *--discard*) printf '{{"discarded": true}}\\n' ;; *) printf '{counts}\\n' ;; esac ;;
+discard) printf '{{"discarded": true}}\\n' ;;
 esac
 """
 
@@ -48,7 +53,8 @@ def shop(tmp_path: Path, manifest: Callable[..., Path]) -> Callable[..., Shop]:
     def make(cases: str = "") -> Shop:
         python = tmp_path / "python"
         calls = tmp_path / "calls"
-        python.write_text(PYTHON.format(calls=calls, folder=tmp_path, cases=cases, status=json.dumps(STATUS)))
+        told = {"status": json.dumps(STATUS), "counts": BACKFILLED}
+        python.write_text(PYTHON.format(calls=calls, folder=tmp_path, cases=cases, **told))
         python.chmod(0o755)
         name = f"shop_{uuid.uuid4().hex[:8]}"
         folder = manifest(name=name, app=str(tmp_path / "app.py"), config=None, lake=str(tmp_path / "lake")).parent
@@ -170,7 +176,7 @@ def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
     assert [states[task] for task in ("check_request", "plan", "unless_dry_run", "discard")] == ["success"] * 4
     assert [states[task] for task in ("approve", "reconcile", "facts")] == ["skipped"] * 3
     assert [re.findall("--(plan|discard|why)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
-    assert actual["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
+    assert actual["tasks"]["plan"]["xcom"] == {**json.loads(BACKFILLED), "event": "done"}
     # Airflow's user reaches the command, which writes it into the log of interventions.
     assert {*(tmp_path / "calls.by").read_text().splitlines()} == {"dag_test in Airflow"}
 
@@ -254,18 +260,26 @@ def test_an_erasure_is_planned_approved_and_done(run, tmp_path, shop):
     [
         ("run) exit 2 ;;", "failed", 1, "refused its input"),
         ("run) exit 1 ;;", "failed", 3, "exit code 1"),
-        ("run) test -e tried && echo '{{}}' || {{ touch tried; exit 1; }} ;;", "success", 2, "exit code 1"),
+        ("run) test -e tried && echo '{done}' || {{ touch tried; exit 1; }} ;;", "success", 2, "exit code 1"),
     ],
 )
 def test_exit_codes_decide_between_giving_up_and_trying_again(run, shop, case, state, tries, said):
-    actual = run(shop(case.format()), "catch_up", {})
+    actual = run(shop(case.format(done='{"event": "done"}')), "catch_up", {})
     assert (actual["tasks"]["ingest"]["state"], actual["tasks"]["ingest"]["tries"]) == (state, tries), actual["log"]
     assert said in actual["log"]
 
 
 @pytest.mark.airflow
+def test_a_run_whose_results_were_lost_fails(run, tmp_path, shop):
+    conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
+    actual = run(shop("backfill) ;;"), "backfill_interval", conf)
+    assert (actual["tasks"]["backfill/0"]["state"], actual["tasks"]["backfill/0"]["tries"]) == ("failed", 1)
+    assert "found no result, expected one with added, removed, changed" in actual["log"]
+
+
+@pytest.mark.airflow
 def test_a_task_waits_for_a_table_in_use_without_spending_a_try(run, tmp_path, shop):
-    held = "backfill) test $(wc -l < calls) -gt 2 && echo '{}' || exit 3 ;;"
+    held = f"backfill) test $(wc -l < calls) -gt 2 && echo '{BACKFILLED}' || exit 3 ;;"
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
     actual = run(shop(held), "backfill_interval", conf, pause_s=0.1)
     assert actual["tasks"]["backfill/0"]["state"] == "success", actual["log"]

@@ -1,6 +1,7 @@
 """A job ends with the process that started it, however that one ends; and what a job's end means to its starter."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse_dags import commands
 from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
@@ -84,7 +86,7 @@ def _command(tmp_path: Path, source: str) -> Job:
 
 
 def test_a_commands_results_and_its_progress(tmp_path):
-    lines, events = [], []
+    lines, events, results = [], [], []
     job = _command(
         tmp_path,
         """
@@ -93,8 +95,8 @@ print('{"event": "progress", "records": 5}', file=sys.stderr)
 print('{"name": "a"}'); print('{"name": "b"}'); print('no JSON'); print('[1]'); print('{"broken')
 """,
     )
-    assert job.run(lines.append, events.append) == {"name": "b"}
-    assert job.results == [{"name": "a"}, {"name": "b"}]
+    assert job.run(lines.append, events.append, results.append) == {"name": "b"}
+    assert results == [{"name": "a"}, {"name": "b"}]
     assert events == [{"event": "progress", "records": 5}]
     assert len(lines) == 6
     assert _command(tmp_path, "pass").run(lines.append) == {}, "a command may have nothing to say"
@@ -106,9 +108,50 @@ print('{"name": "a"}'); print('{"name": "b"}'); print('no JSON'); print('[1]'); 
 )
 def test_exit_codes_have_a_meaning_each(tmp_path, code, error, said):
     job = _command(tmp_path, f"""print('{{"ok": false}}'); raise SystemExit({code})""")
+    results = []
     with pytest.raises(error, match=said):
-        job.run(lambda _: None)
-    assert job.results == [{"ok": False}], "why it failed may stand in its result"
+        job.run(lambda _: None, on_result=results.append)
+    assert results == [{"ok": False}], "why it failed may stand in its result"
+
+
+@pytest.mark.parametrize("size", [60_000, 70_000, 140_000, 3_000_000])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_long_result_arrives_whole_and_its_line_in_pieces(tmp_path, size, end):
+    lines, results = [], []
+    written = f"import json, sys; sys.stdout.write(json.dumps({{'added': 7, 'stages': ['ä' * {size // 6}]}}) + {end!r})"
+    last = _command(tmp_path, written).run(lines.append, on_result=results.append)
+    assert results == [last] == [{"added": 7, "stages": ["ä" * (size // 6)]}]
+    assert json.loads("".join(lines)) == last
+    assert max(map(len, lines)) < 200_000
+
+
+def test_a_result_that_is_too_long_to_be_kept_is_a_failure(tmp_path):
+    """The run would say that it succeeded, and nobody would know what it did."""
+    written = """
+import sys
+for part in ('{"added": "', *['x' * 2**20] * 17, '"}', chr(10)):
+    sys.stdout.write(part)
+"""
+    results = []
+    with pytest.raises(JobRefused, match="a line of JSON in its output is longer than 16 MB"):
+        _command(tmp_path, written).run(lambda _: None, on_result=results.append)
+    assert results == []
+    flood = "import sys; [sys.stdout.write('x' * 2**20) for _ in range(17)]; print(); print('{}')"
+    assert _command(tmp_path, flood).run(lambda _: None) == {}, "other lines are as long as they like"
+
+
+def test_the_results_of_many_lines_are_all_counted(tmp_path):
+    written = """
+import json
+for n in range(25_000):
+    print(json.dumps({"topic": "t", "partition": 0, "offset": n, "fits": n % 5 > 0, "reason": "x", "replayed_at": n}))
+"""
+    summary = commands.summary_of("replay")
+    _command(tmp_path, written).run(lambda _: None, on_result=summary.add)
+    assert commands.result(summary) == {
+        "fit": 20_000, "still_bad": 5_000, "tick": 24_999, "examples": [f"t/0/{n}: x" for n in (0, 5, 10, 15, 20)],
+        "event": "done",
+    }  # fmt: skip
 
 
 def test_a_signal_that_ended_the_job_is_passed_on_by_the_leash(tmp_path):

@@ -35,9 +35,32 @@ def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_trie
     assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
 
 
+def test_a_result_without_what_a_task_needs_of_it_is_a_failure():
+    """An audit, or a plan, whose line was lost would look as if nothing differed."""
+    assert commands.NEEDED.keys() == commands.COMMANDS.keys() | {"audit"}
+    assert commands.missing("reconcile", {}) == (
+        "found no result, expected one with added, removed, changed: its output was lost, or is not that of `lakehouse`"
+    )
+    assert "found a result with added, changed, expected one with removed" in str(
+        commands.missing("reconcile", {"added": 0, "changed": 0})
+    )
+    assert "expected one with problems" in str(commands.missing("reconcile", {"ok": True}))
+    assert commands.missing("reconcile", {"ok": True, "problems": []}) is None
+    assert commands.missing("check", {}) is None
+    for command in commands.COMMANDS.keys() - {"check", "upkeep"}:
+        assert commands.missing(command, {"event": "warning"} if command not in ("ingest", "silver") else {})
+
+
+def kept(command: str, *results: dict[str, Any]) -> dict[str, Any]:
+    summary = commands.summary_of(command)
+    for result in results:
+        summary.add(result)
+    return commands.result(summary)
+
+
 def test_a_hash_beyond_64_bits_is_passed_on_as_text():
     drilled = {"hash": 2**100, "rows": 2**63 - 1, "ok": True, "cases": [{"n": -(2**63) - 1, "seconds": 0.5}]}
-    assert commands.result("drill", drilled, [drilled]) == {
+    assert kept("drill", drilled) == {
         "hash": str(2**100), "rows": 2**63 - 1, "ok": True, "cases": [{"n": str(-(2**63) - 1), "seconds": 0.5}],
         "event": "done",
     }  # fmt: skip
@@ -46,15 +69,15 @@ def test_a_hash_beyond_64_bits_is_passed_on_as_text():
 def test_results_of_many_lines_are_summed_up():
     one = {"topic": "orders", "partition": 0, "offset": 7, "fits": False, "reason": "no JSON", "replayed_at": None}
     fits = {**one, "fits": True, "reason": None, "replayed_at": 9}
-    assert commands.result("replay", fits, [one, fits, fits]) == {
+    assert kept("replay", one, fits, fits) == {
         "fit": 2, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"], "event": "done",
     }  # fmt: skip
     status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long", "unmet": [
         {"expectation": "orders.positive", "records": 4, "first": "orders/0/1", "reason": "amount > 0, found -3"}]}],
               "topics": [{"name": "orders", "next": {"0": 7}, "lag": 0, "rows": 7}]}  # fmt: skip
-    kept = commands.result("status", status, [status])
-    assert commands.table_facts(kept, "totals") == {
+    stated = kept("status", status)
+    assert commands.table_facts(stated, "totals") == {
         "rows": 2, "version": 5, "tick": 3, "unmet": {"orders.positive": 4}, "offsets": {"orders": {"0": 7}},
     }  # fmt: skip
-    assert "found -3" not in str(kept), "what a record holds stays out of Airflow's database"
-    assert commands.table_facts(kept, "current_orders") is None
+    assert "found -3" not in str(stated), "what a record holds stays out of Airflow's database"
+    assert commands.table_facts(stated, "current_orders") is None
