@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from lakehouse.lake import function_failures, null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.read_bounds import bound_reads, current_read
 from lakehouse.lake.record import late_records
 from lakehouse.lake.record.behind import count_lacking
 from lakehouse.lake.record.quarantine import count_open_by_stream, count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
+from lakehouse.page.limits import read_bounds
 from lakehouse.semantics.failures import Failed
+
+Facts = TypeVar("Facts")
 
 
 def overview(app: Application) -> dict[str, Any]:
-    """Return the lineage, and the facts of each node; None for a node that the lake does not have yet."""
+    """Return the lineage, and the facts of each node; None for a node that the lake does not have yet.
+
+    Raises StorageError, ConfigError, TimedOut.
+    """
+    with bound_reads(read_bounds("`lakehouse status` has no such limit.")):
+        return _read_overview(app)
+
+
+def _read_overview(app: Application) -> dict[str, Any]:
     layout = app.layout
     coverage = reader.read_bronze_coverage(layout)
     quarantine_names = set(reader.table_names(layout, "quarantine"))
@@ -33,7 +45,7 @@ def overview(app: Application) -> dict[str, Any]:
         "tick": coverage.tick,
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
-        "topics": {node.name: _bronze_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
+        "topics": {node.name: _in_time(_bronze_facts, layout, node.name) for node in app.nodes if node.kind == "topic"},
         "streams": {
             name: {
                 "quarantined": open_counts.get(name, 0),
@@ -46,7 +58,8 @@ def overview(app: Application) -> dict[str, Any]:
             for name in app.streams
         },
         "tables": {
-            table.name: table_facts(
+            table.name: _in_time(
+                table_facts,
                 app,
                 table,
                 coverage,
@@ -57,6 +70,14 @@ def overview(app: Application) -> dict[str, Any]:
             for table in app.tables
         },
     }
+
+
+def _in_time(read: Callable[..., Facts], *arguments: Any) -> Facts:
+    """Call a function that reads a part by delta-rs, which nothing interrupts, while there is time for another part."""
+    bounded_read = current_read()
+    assert bounded_read is not None
+    bounded_read.check()
+    return read(*arguments)
 
 
 def table_facts(

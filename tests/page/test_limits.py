@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import lakehouse
+import lakehouse as lh
 from lakehouse.errors import ConfigError, TimedOut
 from lakehouse.lake.read_bounds import BoundedRead, bound_reads
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.page import limits
 from lakehouse.page.applications import Application, TableInfo
+from lakehouse.page.overview import overview
 from lakehouse.page.past import compared, rows
 from lakehouse.page.row_history import row_history
+from lakehouse.semantics.record import Record
 
 from ..cli.versioned import VersionedTable, position
 from ..cli.written import at
+from ..written_bronze import write_quarantine
 from .conftest import manifest, named
 
 MEGABYTE = "k" * 1_000_000
@@ -91,16 +97,41 @@ def test_a_history_with_many_changes_is_read_in_fewer_versions_at_once(shop, mon
     assert row_history(shop, shop.table("often"), "a", None, 500)["changes"] == whole
 
 
-@pytest.mark.parametrize("name", ["rows", "compared", "row_history"])
+@pytest.mark.parametrize("name", ["rows", "compared", "row_history", "overview"])
 def test_every_read_ends_when_its_time_is_over(shop, monkeypatch, name):
     monkeypatch.setattr(limits, "READ_SECONDS", 0.0)
     ask = {
         "rows": lambda: rows(shop, big(shop), "now", None, 5),
         "compared": lambda: compared(shop, big(shop), "1", "now", None, 5),
         "row_history": lambda: row_history(shop, big(shop), "a", None, 5),
+        "overview": lambda: overview(shop),
     }
     with pytest.raises(TimedOut, match="has no such limit"):
         ask[name]()
+
+
+def test_each_duckdb_of_the_overview_stays_within_its_bounds(shop, tmp_path, monkeypatch):
+    clicks = lh.stream("clicks", key="user string", schema="ms bigint")
+    lake = tmp_path / "lake"
+    shutil.copytree(shop.lake, lake)
+    bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
+    write_quarantine(lake, lh.app(clicks.latest("last")).sources[0], [bad])
+    opened: list[tuple[str, ...]] = []
+    connect = duckdb.connect
+
+    def connect_and_ask(*arguments, **options):
+        connection = connect(*arguments, **options)
+        names = ("threads", "memory_limit", "temp_directory")
+        opened.append(
+            connection.execute(f"SELECT {', '.join(f'current_setting({name!r})' for name in names)}").fetchall()[0]
+        )
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", connect_and_ask)
+    actual = overview(named(tmp_path, manifest(lake)))
+    assert actual["streams"]["clicks"]["quarantined"] == 1
+    assert opened
+    assert set(opened) == {(limits.THREADS, "244.1 MiB", "")}
 
 
 def test_a_query_that_runs_is_interrupted():

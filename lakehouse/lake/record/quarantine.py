@@ -6,19 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
-
 from lakehouse.errors import NotFound
 from lakehouse.formats.values.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.fixed_records import read_repaired
+from lakehouse.lake.sql import open_duckdb
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.moment import to_milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    import duckdb
 
 COLUMNS = (
     "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
@@ -166,8 +167,7 @@ def _open_quarantine(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
             f"stream {stream!r} has no quarantine in {layout.root}.{suggest_near(stream, quarantined_streams)} "
             f"There are: {', '.join(quarantined_streams) or 'none yet'}. `lakehouse run` makes them."
         )
-    connection = duckdb.connect(config={"enable_external_access": "false"})
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = open_duckdb()
     connection.register("quarantine", reader.open_dataset(layout.quarantine(stream)))
     connection.register("repaired", read_repaired(layout, stream))
     connection.execute(
