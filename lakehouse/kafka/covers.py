@@ -9,6 +9,12 @@ An *origin* identifies who counted the ticks: a lake, by the id of its bronze ta
 by its own id. A lake that continues the topic from which its table was restored lists the earlier origins, each with
 its last tick, so that a restore can find the origin of every record.
 
+Two lakes with one origin, a lake and a copy of it, may count the same ticks and put different records in them. So a
+cover names the commit of its last tick in bronze.
+
+A key's records have an order only while they are in one partition, and a key moves to another one if its topic is given
+more partitions. So a cover says how many there were.
+
 A changelog may leave out some of what its table keeps: open windows, groups that HAVING hides, markers of deletes.
 Then a second topic, `<topic>-state`, has the changes of everything that the table keeps, in the same transactions and
 under the same covers.
@@ -22,11 +28,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.names import beside_topic
 
-VERSION = 1
+VERSION = 2
 # How many offsets before the end to read first for the newest cover; a marker follows each transaction.
 FIRST_OFFSETS = 100
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
@@ -46,7 +52,9 @@ class Cover:
     before: the earlier origins in this topic with their last ticks, the oldest first. state: the id of the topic with
     everything that the table keeps, which may be the changelog's own; "" if there is none; None for a stream. needed:
     for a table behind joins of streams, the source's offsets from which records can still meet later ones, 0 where it
-    says none.
+    says none. partitions: how many the changelog's topic has. state_partitions: how many the state's own topic has; 0
+    without one. commit: the nonce of the commit that ends the tick in bronze; None before the first tick, and if the
+    log no longer has that commit.
     """
 
     topic: str
@@ -63,6 +71,9 @@ class Cover:
     state: str | None = None
     needed: NextOffsets | None = None
     to: int = 0
+    partitions: int = 1
+    state_partitions: int = 0
+    commit: str | None = None
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
@@ -101,6 +112,39 @@ def read_newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) 
         offset_count *= 32
 
 
+def removed_fault(cluster: Cluster, topic: str) -> str | None:
+    """Return what is wrong if Kafka removed records of a compacted topic by their age, or by a request; else None.
+
+    Compaction never moves the first offset of a partition: whatever does, removes the newest records of keys, too.
+    """
+    for partition, (first_offset, _) in topic_offsets(cluster, topic).items():
+        if first_offset > 0:
+            return (
+                f"{topic}/{partition} begins at offset {first_offset:,}: Kafka removed the records before it. "
+                "Compaction does not do that; rows of keys that have not changed since are missing"
+            )
+    return None
+
+
+def partitions_fault(cluster: Cluster, topic: str, cover: Cover) -> str | None:
+    """Return what is wrong if a table's changelog, or its state, has other partitions than under a cover; else None.
+
+    What a topic that is gone had is not asked here.
+    """
+    counts_by_topic = {topic: cover.partitions}
+    if cover.state_partitions:
+        counts_by_topic[beside_topic.state_topic(topic)] = cover.state_partitions
+    existing_names = set(cluster.names())
+    for name, facts in cluster.topics([name for name in counts_by_topic if name in existing_names]).items():
+        if facts.partitions != (covered_count := counts_by_topic[name]):
+            return (
+                f"topic {name!r} has {facts.partitions:,} partitions, and its changelog was published to "
+                f"{covered_count:,}: later changes of a key may be in another partition than earlier ones, and nothing "
+                "says which of them is the newest"
+            )
+    return None
+
+
 def offsets_of_existing(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
     """Return those offsets of a cover that belong to one of these topics, if the topic still has the same id."""
     existing_names = set(cluster.names()).intersection(topics)
@@ -131,6 +175,9 @@ def parse_cover(data: bytes | None, record_place: str) -> Cover:
         state=None if cover_json.get("state") is None else _cover_text(cover_json, "state", record_place),
         needed=None if cover_json.get("needed") is None else _cover_next_offsets(cover_json["needed"], record_place),
         to=_cover_number(cover_json.get("to", 0), "to", record_place),
+        partitions=_cover_number(cover_json.get("partitions"), "partitions", record_place, least=1),
+        state_partitions=_cover_number(cover_json.get("state_partitions"), "state_partitions", record_place),
+        commit=_cover_text(cover_json, "commit", record_place, may_lack=True) or None,
     )
 
 

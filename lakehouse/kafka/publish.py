@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lakehouse.errors import KafkaUnavailable
+from lakehouse.errors import KafkaUnavailable, NotFound, StorageError
 from lakehouse.kafka.covers import Cover, covers_topic
 from lakehouse.kafka.headers import fit_record
 from lakehouse.kafka.partitioner import choose_partition
@@ -27,6 +27,9 @@ from lakehouse.kafka.transactional import (
     transactional_producer,
 )
 from lakehouse.plan.names.beside_topic import state_topic
+
+# A broker learns of a new topic a little later than the one that was asked to create it.
+SETTLING_SECONDS = 5.0
 
 
 class Publisher:
@@ -45,21 +48,26 @@ class Publisher:
         *,
         with_state: bool = False,
     ) -> None:
-        self.topic = topic
+        self.topic, self._cluster = topic, cluster
         topics = [topic, state_topic(topic)] if with_state else [topic]
-        topic_facts = cluster.topics(topics)
-        self.topic_id = topic_facts[topic].id
-        self._partitions = {name: facts_of_topic.partitions for name, facts_of_topic in topic_facts.items()}
+        self._topics = cluster.topics([*topics, covers_topic(topic)])
+        self.topic_id = self._topics[topic].id
         self._largest_bytes = {name: largest_batch_bytes(cluster, name) for name in topics}
         self._keep_progress = keep_progress
         largest_bytes = self._largest_bytes.values()
         self._producer = transactional_producer(cluster, options, topic, f"{PUBLISH_PREFIX}{topic}", largest_bytes)
 
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has to which this publisher writes; 0 for another topic."""
+        return self._topics[topic].partitions if topic in self._topics else 0
+
     def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:
         """Write the records and their cover in one transaction; return the number of the changelog's records.
 
-        Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic.
+        Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic; StorageError if a topic
+        is no longer the one that this publisher began to write to.
         """
+        self._check_topics(is_table=bool(cover.of))
         published_count = 0
         taken_over = f"topic {self.topic!r}: another publisher has taken over; this one stops."
         try:
@@ -85,8 +93,38 @@ class Publisher:
         # A time before 1970 is written as 1 ms: the true event time is in a header.
         placement: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
-            placement["partition"] = choose_partition(record.place, self._partitions[topic])
+            placement["partition"] = choose_partition(record.place, self.partitions(topic))
         produce_one(self._producer, topic, record, placement, on_delivery)
+
+    def _check_topics(self, *, is_table: bool) -> None:
+        """Raise StorageError for a topic that was deleted, made anew or, for a table, given more partitions.
+
+        A job may run for months. Under a cover that names the earlier topic, all would be published a second time.
+        """
+        deadline = time.monotonic() + SETTLING_SECONDS
+        while fault := self._topics_fault(is_table=is_table):
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"{fault}, while a job published to topic {self.topic!r}. Nothing more was published. Start the "
+                    "job again: it says whether it can go on in the topics that there are now."
+                )
+            time.sleep(0.1)
+
+    def _topics_fault(self, *, is_table: bool) -> str | None:
+        try:
+            topics_now = self._cluster.topics(list(self._topics))
+        except NotFound:
+            existing_names = set(self._cluster.names())
+            missing_names = [name for name in self._topics if name not in existing_names]
+            return f"topic {missing_names[0]!r} was deleted" if missing_names else None
+        for name, facts in topics_now.items():
+            if facts.id != (id_before := self._topics[name].id):
+                return f"topic {name!r} was deleted and made anew (its id was {id_before}, and is {facts.id})"
+            is_keyed = is_table and name != covers_topic(self.topic)
+            if is_keyed and facts.partitions != (count_before := self._topics[name].partitions):
+                return f"topic {name!r} was given {facts.partitions:,} partitions (it had {count_before:,})"
+        self._topics = topics_now
+        return None
 
     def remember(self, tick: int, sent_count: int) -> None:
         """Keep a copy of the progress. sent_count: how many records of the ticks after it are in the topic, too."""

@@ -145,6 +145,12 @@ def tick_coverage(commit: CommitInfo) -> TickCoverage | None:
 
 def find_tick_coverage(log: CommitLog, tick: int | None = None) -> TickCoverage | None:
     """Return the coverage in bronze's commit of a tick (default: the last); None if the log lacks that commit."""
+    commit = find_tick_commit(log, tick)
+    return None if commit is None else tick_coverage(commit)
+
+
+def find_tick_commit(log: CommitLog, tick: int | None = None) -> CommitInfo | None:
+    """Return bronze's commit of a tick (default: the last); None if the log lacks it."""
 
     def is_past(commit: CommitInfo) -> bool | None:
         coverage = tick_coverage(commit)
@@ -153,7 +159,7 @@ def find_tick_coverage(log: CommitLog, tick: int | None = None) -> TickCoverage 
     later_version = None if tick is None else log.first(is_past)
     for commit in log.walk_back(None if later_version is None else later_version - 1):
         if (coverage := tick_coverage(commit)) is not None:
-            return coverage if tick is None or coverage.tick == tick else None
+            return commit if tick is None or coverage.tick == tick else None
     return None
 
 

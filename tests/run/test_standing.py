@@ -88,6 +88,21 @@ def test_a_copy_of_the_lake_that_has_diverged_is_refused() -> None:
 def test_records_without_a_cover_are_refused() -> None:
     with pytest.raises(StorageError, match="nothing says"):
         stands(None, A, has_records=True)
+    for cover in (None, replace(COVER, of="", topic="deleted since")):
+        with pytest.raises(StorageError, match=r"or the topic of covers was deleted.*delete 'out'"):
+            stands(cover, OwnPublication(STREAM, "A", 5), has_records=True)
+
+
+def test_a_copy_of_the_lake_whose_tick_was_another_commit_is_refused() -> None:
+    """A correction by hand has a tick and no records: the offsets after it are those of the copy's tick as well."""
+    cover = replace(COVER, commit="nonce of the correction")
+    assert stands(cover, replace(A, commit=cover.commit)).tick == 5
+    assert stands(cover, A).tick == stands(COVER, replace(A, commit="any")).tick == 5  # a log lost the commit
+    with pytest.raises(StorageError, match=r"whose tick 5 was another commit.*an older copy of it that has gone on"):
+        stands(cover, replace(A, tick=9, next=COVER.next, exact=True, commit="nonce of other records"))
+    stream = replace(cover, of="", table=None, declared=None)
+    assert stands(stream, OwnPublication(STREAM, "A", 5, commit=cover.commit)).tick == 5
+    assert stands(stream, OwnPublication(STREAM, "A", 5, commit="another")) == ResumePoint(covered=COVER.next)
 
 
 def test_a_rebuilt_table_goes_on_only_under_its_declaration() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lakehouse.errors import KafkaUnavailable
+from lakehouse.errors import ConfigError, KafkaUnavailable, NotFound, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover, NextOffsets
-from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
+from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import sink_lease
 from lakehouse.lake.properties import RESTORED
@@ -30,6 +31,7 @@ from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.start.resume_point import (
     OwnPublication,
     ResumePoint,
+    check_partitions,
     covered_name,
     declaration_of,
     find_resume_point,
@@ -86,21 +88,70 @@ class Publishing:
                 yield open_sink.topic, open_sink.publish(last_tick)
 
     def _make_topic(self, sink: Sink) -> None:
-        """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
+        """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted.
+
+        Raises ConfigError, StorageError for a topic that is there and does not keep what it must.
+        """
         topic_names = self._cluster.names()
         if sink.topic not in topic_names:
-            topic_facts = self._cluster.topics(list(_source_topics(sink))).values()
-            partition_count = sink.partitions or max(fact.partitions for fact in topic_facts)
             topic_config = (
                 COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
             )
-            self._create(sink.topic, partition_count, topic_config)
+            self._create(sink.topic, sink.partitions or self._source_partitions(sink, topic_names), topic_config)
+        elif isinstance(sink.of, Table):
+            self._check_kept(sink.topic)
         if (covers_topic := covers.covers_topic(sink.topic)) not in topic_names:
             self._cluster.create(covers_topic, 1, covers.CONFIG)
-        if has_state_topic(sink) and (state_name := state_topic(sink.topic)) not in topic_names:
-            fact = self._cluster.topics([sink.topic])[sink.topic]
-            if is_new_topic(fact.id, covers.read_newest_cover(self._cluster, self._settings.kafka.options, sink.topic)):
-                self._create(state_name, fact.partitions, COMPACTED)
+        else:
+            self._check_compacted(covers_topic)
+        if not has_state_topic(sink):
+            return
+        if (state_name := state_topic(sink.topic)) in topic_names:
+            self._check_kept(state_name)
+            return
+        fact = self._cluster.topics([sink.topic])[sink.topic]
+        if is_new_topic(fact.id, covers.read_newest_cover(self._cluster, self._settings.kafka.options, sink.topic)):
+            self._create(state_name, fact.partitions, COMPACTED)
+
+    def _source_partitions(self, sink: Sink, topic_names: Collection[str]) -> int:
+        """Return the largest partition count of a sink's source topics; of one that is gone, what bronze knows."""
+        source_names = _source_topics(sink)
+        topic_facts = self._cluster.topics([name for name in source_names if name in topic_names]).values()
+        counts = [fact.partitions for fact in topic_facts]
+        if len(counts) < len(source_names):
+            coverage = bronze.last_coverage(self._lake.spark, self._lake.layout.records) or TickCoverage()
+            counts += [1 + max(offsets) for name in source_names if (offsets := coverage.next_offsets(name))]
+        if not counts:
+            raise NotFound(
+                f"topic {sink.topic!r} does not exist, and is to get as many partitions as its source topics; found "
+                f"none of {', '.join(source_names)}, neither in Kafka nor in bronze. Create them, or say the number: "
+                f"to_topic({sink.topic!r}, partitions=...)."
+            )
+        return max(counts)
+
+    def _check_kept(self, topic: str) -> None:
+        """Raise ConfigError, StorageError for a changelog's topic from which Kafka removes, or has removed, rows."""
+        self._check_compacted(topic)
+        if (fault := covers.removed_fault(self._cluster, topic)) is not None:
+            raise StorageError(
+                f"{fault}. No lake could be restored from it. Nothing was published. Delete the topic (and the "
+                "one of its state), and it is published again in full; or publish to another topic; or leave the sink "
+                "out."
+            )
+
+    def _check_compacted(self, topic: str) -> None:
+        try:
+            policy = self._cluster.config(topic).get("cleanup.policy")
+        except KafkaUnavailable:
+            return  # this client may not be allowed to ask
+        if policy is not None and policy != "compact":
+            raise ConfigError(
+                f"topic {topic!r} has cleanup.policy={policy}, so that Kafka removes records by their age: rows would "
+                "be missing from a table that is restored from it, or all would be published a second time. Expected "
+                f"compact. Nothing was published. Delete the topic, and a run creates it; or, if it still has all its "
+                f"records: kafka-configs --bootstrap-server ... --alter --topic {topic} --add-config "
+                "cleanup.policy=compact"
+            )
 
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         """Create a topic that takes times ahead, such as a booking's: a record that Kafka refuses ends publishing."""
@@ -204,6 +255,9 @@ class _OpenSink:
             point_before.state,
             published.needed_offsets(self._lake, node, transaction.tick),
             last_tick if transaction.sent_count else NO_TICK,
+            self._publisher.partitions(self.topic),
+            self._publisher.partitions(state_topic(self.topic)),
+            published.tick_nonce(self._lake, transaction.tick),
         )
 
     def _find_resume_point(self, topic_id: str) -> ResumePoint:
@@ -211,10 +265,10 @@ class _OpenSink:
         state_name = state_topic(self.topic)
         state_id = self._cluster.topics([state_name])[state_name].id if self._has_state(state_name) else None
         has_records = False
-        if isinstance(self.sink.of, Table) and is_new_topic(topic_id, newest_cover):
+        if is_new_topic(topic_id, newest_cover):
             has_records = self._has_records(self.topic)
             if state_id is not None and self._has_records(state_name):
-                raise unknown_records_error(state_name)
+                raise unknown_records_error(state_name, self.sink.of)
         own_publication = self._describe_own()
         if (
             newest_cover is not None
@@ -223,14 +277,19 @@ class _OpenSink:
         ):
             is_exact = bronze.last_coverage(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
             lake_offsets = published.next_offsets(self._lake, self.sink.of, newest_cover.tick)
-            own_publication = replace(own_publication, next=lake_offsets, exact=is_exact)
+            tick_commit = published.tick_nonce(self._lake, newest_cover.tick)
+            own_publication = replace(own_publication, next=lake_offsets, exact=is_exact, commit=tick_commit)
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
+        check_partitions(self._cluster, self.sink, topic_id, newest_cover)
         return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self.sink, state_id))
 
     def _has_state(self, state: str) -> bool:
         return has_state_topic(self.sink) and state in self._cluster.names()
 
     def _has_records(self, topic: str) -> bool:
+        """Say whether a topic has records, or had some that Kafka has removed since."""
+        if any(first_offset > 0 for first_offset, _ in topic_offsets(self._cluster, topic).values()):
+            return True
         return next(read_topic(self._cluster, self._options, topic), None) is not None
 
     def _describe_own(self) -> OwnPublication:

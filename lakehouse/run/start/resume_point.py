@@ -3,12 +3,15 @@
 | the newest cover is of           | a table's changelog                         | a stream                    |
 |----------------------------------|---------------------------------------------|-----------------------------|
 | none, and there are no records   | from the first tick, a restored table whole | from the first tick         |
-| none, and there are records      | refused                                     | from the first tick         |
+| none, and there are records      | refused                                     | refused                     |
 | this lake, this table            | after the cover's tick                      | after the cover's tick      |
 | a copy of this lake, diverged    | refused                                     | after the cover's offsets   |
 | what the table was restored from | from the first tick, as the next origin     |                             |
 | another lake                     | refused                                     | after the cover's offsets   |
 | another table, or the other kind | refused                                     | refused                     |
+
+A copy of this lake is known by the commit that ends the cover's tick in its bronze. A table's changelog is refused as
+well if its topic has other partitions than under the cover.
 
 Two lakes never write one changelog in turns: the lake that wrote last has the topic, and the other one is refused.
 """
@@ -19,7 +22,8 @@ import json
 from dataclasses import dataclass, field
 
 from lakehouse.errors import StorageError
-from lakehouse.kafka.covers import Cover, NextOffsets
+from lakehouse.kafka.covers import Cover, NextOffsets, partitions_fault
+from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import has_state_topic
 from lakehouse.plan.evolution.change import DECLARATION, change_of, declaration_properties
 from lakehouse.plan.names.beside_topic import state_topic
@@ -53,7 +57,8 @@ class OwnPublication:
     """The publication that a lake can make. origin: of the ticks; table: its id; tick: the lake's last complete tick.
 
     next: the source's offsets after the cover's tick, by this lake's count; exact: they come from a commit, not from
-    rows, which don't show offsets without records.
+    rows, which don't show offsets without records. commit: the nonce of this lake's commit of the cover's tick; None if
+    its log no longer has that commit.
     """
 
     of: Stream | Table
@@ -63,6 +68,7 @@ class OwnPublication:
     restored: Restored | None = None
     next: NextOffsets = field(default_factory=dict)
     exact: bool = False
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,8 @@ def find_resume_point(
 ) -> ResumePoint:
     """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
     if cover is None or is_new_topic(topic_id, cover):
-        if has_records and isinstance(own_publication.of, Table):
-            raise unknown_records_error(topic)
+        if has_records:
+            raise unknown_records_error(topic, own_publication.of)
         return ResumePoint()
     if cover.of != covered_name(own_publication.of):
         raise _resume_refusal(
@@ -111,6 +117,7 @@ def find_resume_point(
             cover.origin == own_publication.origin
             and cover.tick <= own_publication.tick
             and not _goes_beyond(own_publication.next, cover.next)
+            and not _has_other_commit(cover, own_publication)
         )
         if cover.sent and not is_same:
             raise _resume_refusal(
@@ -144,9 +151,28 @@ def find_resume_point(
     )
 
 
-def unknown_records_error(topic: str) -> StorageError:
+def unknown_records_error(topic: str, node: Stream | Table) -> StorageError:
     """Return the error for a topic that has records but should be empty."""
-    return _resume_refusal(topic, "has records, and nothing says which table they are of and up to which tick")
+    if isinstance(node, Table):
+        return _resume_refusal(topic, "has records, and nothing says which table they are of and up to which tick")
+    return StorageError(
+        f"topic {topic!r} has records, or had some, and no cover says which of the stream's they are: another program "
+        "wrote them, or the topic of covers was deleted. All of the stream could be in it a second time, so nothing "
+        f"was published. Publish to another topic; or delete {topic!r}, and the stream is published again in full; or "
+        "leave the sink out."
+    )
+
+
+def check_partitions(cluster: Cluster, sink: Sink, topic_id: str, cover: Cover | None) -> None:
+    """Raise StorageError if a table's changelog can't go on, because its topic has other partitions than before."""
+    if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.of, Stream):
+        return
+    if (fault := partitions_fault(cluster, sink.topic, cover)) is not None:
+        also_state = f", and {state_topic(sink.topic)!r}," if cover.state_partitions else ""
+        raise StorageError(
+            f"{fault}. No lake could be restored from it. Nothing was published. Delete {sink.topic!r}{also_state} and "
+            "it is published again in full; or publish to another topic; or leave the sink out."
+        )
 
 
 def is_new_topic(topic_id: str, cover: Cover | None) -> bool:
@@ -178,6 +204,11 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
     return existing_id
 
 
+def _has_other_commit(cover: Cover, own_publication: OwnPublication) -> bool:
+    """Say whether this lake's commit of a cover's tick is known not to be the one that was published."""
+    return None not in (cover.commit, own_publication.commit) and cover.commit != own_publication.commit
+
+
 def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> None:
     if cover.tick > own_publication.tick:
         raise _resume_refusal(
@@ -190,6 +221,12 @@ def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> No
     ):
         raise _resume_refusal(
             topic, f"was published by a lake whose tick {cover.tick} had other records: this is a copy of it"
+        )
+    if _has_other_commit(cover, own_publication):
+        raise _resume_refusal(
+            topic,
+            f"was published by a lake whose tick {cover.tick} was another commit (records of another topic, or a "
+            "correction): this is an older copy of it that has gone on by itself",
         )
     if isinstance(own_publication.of, Table) and cover.table != own_publication.table and cover.declared is not None:
         change = change_of({DECLARATION: cover.declared}, own_publication.of)

@@ -16,6 +16,7 @@ from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.kafka.covers import NextOffsets
 from lakehouse.kafka.headers import ACCUMULATORS, EVENT_TIME, FORMAT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
+from lakehouse.lake.commit_log import find_tick_commit
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
@@ -36,7 +37,7 @@ from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of, last_unneeded_tick
-from lakehouse.spark.transaction import read_properties, table_id
+from lakehouse.spark.transaction import commit_log_of, read_properties, table_id
 
 
 def key_format(columns: tuple[Column, ...], value_format: str, sink_format: str) -> str:
@@ -100,6 +101,15 @@ def next_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str
     for topic in stream.topics:
         offsets = furthest_offsets(offsets, bronze.next_offsets(lake, topic, tick))
     return offsets
+
+
+def tick_nonce(lake: OpenLake, tick: int) -> str | None:
+    """Return the nonce of the commit that ends a tick in bronze; None if bronze's log does not have it, or no longer.
+
+    A copy of a lake that goes on by itself has the same ticks, but none of the same nonces from then on.
+    """
+    commit = find_tick_commit(commit_log_of(lake.spark, lake.layout.records), tick)
+    return None if commit is None or commit.metadata is None else commit.metadata.number.nonce
 
 
 def needed_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str, dict[str, int]] | None:
