@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.commit_metadata import BronzeTick, InterventionCommit
+from lakehouse.lake.moment.older_bronze import refuse_older_bronze
 from lakehouse.lake.place import intervention_log_place
 from lakehouse.plan.expression.schema import ORDINALS_TYPE
 from lakehouse.semantics.commit_number import NO_TICK, Progress
@@ -143,7 +144,11 @@ def intervention_tick(lake: OpenLake, id: str) -> int | None:
 
 
 def take_over_bronze(lake: OpenLake) -> BronzeState:
-    """Open the next epoch of bronze, see `open_bronze_epoch`; append interventions' ticks that a crash left out."""
+    """Open the next epoch of bronze, see `open_bronze_epoch`; append interventions' ticks that a crash left out.
+
+    Raises StorageError for a bronze that is older than what was made from it.
+    """
+    refuse_older_bronze(lake.layout)
     state = bronze.open_bronze_epoch(lake)
     if lake.exists(lake.layout.interventions):
         open_epoch(lake.spark, intervention_log_place(lake.layout), state.epoch)

@@ -13,6 +13,7 @@ from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
 from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.function_failures import failures_in_log
+from lakehouse.lake.moment.older_bronze import older_bronze_error
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.plan.app import App
@@ -64,6 +65,7 @@ class SilverWriter:
         try:
             self._decisions = interventions.read_interventions(self._lake, self.table.name)
             tables.create_table(self._open_table, swapped=self._awaits_swap())
+            self._refuse_older_bronze()
             progress = open_epoch(self._spark, self._state)
             self._epoch, self.applied = progress.epoch, progress.tick
             self._fold = tables.table_fold(self._spark, self.table)
@@ -85,6 +87,21 @@ class SilverWriter:
 
     def __exit__(self, *_: object) -> None:
         self._lease.release()
+
+    def _refuse_older_bronze(self) -> None:
+        """Raise StorageError if the table has a tick that bronze does not have: see `older_bronze`.
+
+        A run has looked before, at the whole lake. But from then on the table might have been put back from a copy, and
+        where another process ingests, bronze as well.
+        """
+        root = self._open_table.layout.root
+        table_ticks = {
+            place.path.removeprefix(f"{root}/"): self._lake.progress(place).tick for place in self._open_table.places
+        }
+        # Bronze is read after the table, since ingest may go on meanwhile.
+        bronze_tick = latest_complete_tick(self._lake)
+        if ticks_ahead := {folder: tick for folder, tick in table_ticks.items() if tick > bronze_tick}:
+            raise older_bronze_error(ticks_ahead, bronze_tick)
 
     def waits(self, to_tick: int) -> bool:
         """Say whether the table has to wait for records that it covers: see `lakehouse.spark.table.input.must_wait`."""
