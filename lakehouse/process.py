@@ -17,7 +17,8 @@ import psutil
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
-# The system clock may be corrected between two readings of a process's start; pids are not reused that fast.
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+# Without `start_mark`: the clock may be corrected between two readings of a start; pids are not reused that fast.
 CREATED_TOLERANCE_SECONDS = 5.0
 
 
@@ -78,14 +79,32 @@ def parent_death_hook() -> Callable[[], None] | None:
     return request_signal
 
 
-def identify_process(pid: int, created: float, mark: str) -> psutil.Process | None:
-    """Return the running process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
+def identify_process(pid: int, created: float, mark: str, start: str = "") -> psutil.Process | None:
+    """Return the running process ``pid`` with the argument ``mark`` if it is the one that started then, else None.
+
+    start: its `start_mark`. Where it has none, ``created`` counts: when it started, in seconds since 1970.
+    """
     try:
         process = psutil.Process(pid)
-        is_same = abs(process.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in process.cmdline()
+        is_same = (
+            start_mark(pid) == start if start else abs(process.create_time() - created) <= CREATED_TOLERANCE_SECONDS
+        )
+        is_same = is_same and mark in process.cmdline()
         return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except (psutil.Error, ValueError):
         return None
+
+
+def start_mark(pid: int) -> str:
+    """Return what no other process of this number has: which start of the machine, and the process's own in ticks.
+
+    It stays the same when the clock is set. Empty if there is no such process, and on systems other than Linux.
+    """
+    ticks = start_ticks(pid)
+    try:
+        return "" if ticks is None else f"{BOOT_ID_FILE.read_text().strip()} {ticks}"
+    except OSError:
+        return ""
 
 
 def start_ticks(pid: int) -> int | None:

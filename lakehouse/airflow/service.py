@@ -69,13 +69,11 @@ def find_running(home: Home) -> Running | None:
             int(address["port"]),
             dict(supervisor_state["parts"]),
         )
+        start = str(supervisor_state.get("start", ""))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return (
-        running_airflow
-        if process.identify_process(running_airflow.pid, running_airflow.created, str(home.folder))
-        else None
-    )
+    supervisor = process.identify_process(running_airflow.pid, running_airflow.created, str(home.folder), start)
+    return running_airflow if supervisor else None
 
 
 def start_airflow(

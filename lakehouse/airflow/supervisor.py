@@ -27,7 +27,7 @@ import psutil
 from lakehouse.airflow import members
 from lakehouse.airflow.private import write_private
 from lakehouse.passed_on import SUPERVISED_BY
-from lakehouse.process import parent_death_hook
+from lakehouse.process import parent_death_hook, start_mark
 from lakehouse.signals import event_setter
 
 SPEC_FILE = "supervisor.json"
@@ -195,6 +195,7 @@ class Supervisor:
         state = {
             "pid": own.pid,
             "created": own.create_time(),
+            "start": start_mark(own.pid),
             "parts": {part.name: part.state_entry() for part in self._parts},
         }
         write_private(self.home / STATE_FILE, json.dumps(state, indent=1) + "\n")

@@ -32,13 +32,17 @@ LINES_SHOWN = 12
 
 @dataclass(frozen=True)
 class RunningServer(ABC):
-    """A server's process that is alive. ``created``: when the process started, in seconds since 1970."""
+    """A server's process that is alive. ``created``: when the process started, in seconds since 1970.
+
+    start: the process's `start_mark`.
+    """
 
     KIND: ClassVar[str]  # its state file is <KIND>.json
     folder: Path
     pid: int
     created: float
     port: int
+    start: str = ""
 
     @property
     @abstractmethod
@@ -52,7 +56,7 @@ class RunningServer(ABC):
 
     def process(self) -> psutil.Process | None:
         """Return the process; None if it is gone, or its pid belongs to another one."""
-        return process.identify_process(self.pid, self.created, self.mark)
+        return process.identify_process(self.pid, self.created, self.mark, self.start)
 
     def stop(self) -> None:
         """End the process, by force after 15 seconds. Do nothing if it is gone, or its pid belongs to another one."""
@@ -76,7 +80,8 @@ def find_server(kind: type[Running], folder: Path) -> Running | None:
     folder = folder.resolve()
     try:
         state = json.loads(state_file(kind, folder).read_text())
-        running = kind(folder, int(state["pid"]), float(state["created"]), int(state["port"]))
+        pid, created, port = int(state["pid"]), float(state["created"]), int(state["port"])
+        running = kind(folder, pid, created, port, str(state.get("start", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return running if running.process() else None
@@ -202,9 +207,10 @@ class LocalServer(ABC, Generic[Running]):
             created_seconds = psutil.Process(pid).create_time()
         except psutil.NoSuchProcess:  # it ended at once; the following wait reports why
             created_seconds = 0.0
-        state = {"pid": pid, "created": created_seconds, "port": port}
+        start = process.start_mark(pid)
+        state = {"pid": pid, "created": created_seconds, "port": port, "start": start}
         write_durably(state_file(self.RUNNING, self.folder), json.dumps(state) + "\n")
-        return self.RUNNING(self.folder, pid, created_seconds, port)
+        return self.RUNNING(self.folder, pid, created_seconds, port, start)
 
     def _wait(self, child_process: subprocess.Popen[bytes], timeout_seconds: float, log_start: int) -> None:
         deadline = time.monotonic() + timeout_seconds
