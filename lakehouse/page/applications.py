@@ -99,14 +99,14 @@ def read_application(folder: Path, name: str) -> Application:
     return parsed_app
 
 
-def read_applications(folder: Path) -> tuple[list[Application], list[str]]:
-    """Return the applications of a folder by name, and the errors of the manifests that can't be read."""
-    valid_apps, problems = [], []
+def read_applications(folder: Path) -> tuple[list[Application], dict[str, str]]:
+    """Return the applications of a folder by name, and by name the errors of the manifests that can't be read."""
+    valid_apps, problems = [], {}
     for path in sorted(folder.glob("*.json")):
         try:
             valid_apps.append(read_application(folder, path.stem))
         except LakehouseError as error:
-            problems.append(str(error))
+            problems[path.stem] = str(error)
     return valid_apps, problems
 
 

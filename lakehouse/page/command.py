@@ -28,6 +28,7 @@ RECORDS_SECONDS = 20.0
 RECORDS_SHOWN = 20
 RECORDS_READ_MAX = 5_000  # of all partitions: the last RECORDS_SHOWN offsets of each
 BAD_INPUT = 2
+NO_VARIABLES: Mapping[str, str] = {}
 
 
 async def explain(
@@ -46,11 +47,17 @@ async def explain(
 
 
 async def ask_lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
-    """Return how many records wait in Kafka, by topic; None if Kafka can't say. Raises as `explain` does."""
-    (lake_status,) = await run_command(python, app, "status", [], seconds)
-    topic_names = {node.name for node in app.nodes if node.kind == "topic"}
+    """Return how many records wait in Kafka, by topic that the application reads, also those that bronze lacks yet.
+
+    None for a topic of which Kafka can't say it, or that was made anew. Raises as `explain` does.
+    """
+    read_ids = {start_id for start_id, _ in app.edges}
+    topic_names = [node.name for node in app.nodes if node.kind == "topic" and node.id in read_ids]
+    asked_topics = {"LAKEHOUSE_KAFKA_TOPICS": ",".join(topic_names)} if topic_names else {}
+    (lake_status,) = await run_command(python, app, "status", [], seconds, asked_topics)
+    lag_by_topic = {topic["name"]: topic["lag"] for topic in lake_status["topics"]}
     return {
-        "topics": {topic["name"]: topic["lag"] for topic in lake_status["topics"] if topic["name"] in topic_names},
+        "topics": {name: lag_by_topic.get(name) for name in topic_names},
         "running": lake_status["kafka"]["running"],
     }
 
@@ -72,10 +79,18 @@ async def newest_records(
 
 
 async def run_command(
-    python: Path, app: Application, command: str, arguments: Sequence[str], seconds: float
+    python: Path,
+    app: Application,
+    command: str,
+    arguments: Sequence[str],
+    seconds: float,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> list[dict[str, Any]]:
-    """Run a command, such as "past explain", with --json and the application's settings; return its output."""
-    output_lines = await _run_for_lines(python, app, command, arguments, seconds)
+    """Run a command, such as "past explain", with --json and the application's settings; return its output.
+
+    variables: of its environment, before those that the settings have.
+    """
+    output_lines = await _run_for_lines(python, app, command, arguments, seconds, variables=variables)
     try:
         json_lines = [json.loads(line) for line in output_lines]
     except ValueError as error:
@@ -92,6 +107,7 @@ async def _run_for_lines(
     options: Sequence[str],
     seconds: float,
     names: Sequence[str] = (),
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> list[str]:
     """Run a command with --json and the application's settings; return its lines. names: they may begin with "-"."""
     if not python.is_file():
@@ -107,7 +123,7 @@ async def _run_for_lines(
         work_folder = Path(app.config).parent
     argv += ["--", *names] if names else []
     exit_code, stdout_text, stderr_text = await _run_once(
-        command, argv, work_folder, command_environment(python), seconds
+        command, argv, work_folder, {**command_environment(python), **variables}, seconds
     )
     if exit_code != 0:
         raise _command_error(exit_code, stderr_text, command)

@@ -108,7 +108,8 @@ async def all_applications(request: Request, user: GetUserDep) -> Answer:
         seen = [one for one in found if access.allows(one.name, request, user)]
         return {
             "applications": [{"name": one.name, "tables": [table.name for table in one.tables]} for one in seen],
-            "problems": problems,
+            # They name files, lakes, and what is in a manifest: for those who may see the application.
+            "problems": [text for name, text in problems.items() if access.allows(name, request, user)],
         }
 
     return Answer(await _in_thread(named))

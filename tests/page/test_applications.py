@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
+import lakehouse
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.page.applications import read_application, read_applications
 
 from .conftest import manifest, named
+
+PROJECT = Path(lakehouse.__file__).parents[1]
 
 
 def test_a_manifest_is_read(tmp_path):
@@ -88,5 +94,32 @@ def test_one_bad_manifest_does_not_hide_the_others(tmp_path):
     (tmp_path / "renamed.json").write_text(json.dumps(manifest(tmp_path / "lake")))
     actual, problems = read_applications(tmp_path)
     assert [item.name for item in actual] == ["shop"]
-    assert ["broken.json" in problem for problem in problems] == [True, False]
-    assert "it is the manifest of 'shop'; expected 'renamed'" in problems[1]
+    assert list(problems) == ["broken", "renamed"]
+    assert "broken.json" in problems["broken"]
+    assert "it is the manifest of 'shop'; expected 'renamed'" in problems["renamed"]
+
+
+@pytest.mark.rotated
+def test_a_broken_manifest_is_told_only_to_those_who_may_see_the_application(tmp_path):
+    """In Airflow's own Python: the texts name files, lakes and what else stands in the manifest."""
+    named(tmp_path, manifest(tmp_path / "lake"))
+    for name in ("seen", "secret"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(manifest(tmp_path / f"lake of {name}", version=9, name=name)))
+    code = """
+import asyncio
+from lakehouse_page import access, server
+access.allows = lambda name, request, user: name in ("shop", "seen")
+print(asyncio.run(server.all_applications(None, None)).body.decode())
+"""
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+        "LAKEHOUSE_APPLICATIONS": str(tmp_path),
+    }
+    python = PROJECT / ".venv-airflow" / "bin" / "python"
+    process = subprocess.run([python, "-P", "-c", code], env=environ, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    answer = json.loads(process.stdout.splitlines()[-1])
+    assert [item["name"] for item in answer["applications"]] == ["shop"]
+    assert ["seen.json" in problem for problem in answer["problems"]] == [True]
+    assert "secret" not in process.stdout

@@ -93,6 +93,21 @@ def test_a_kafka_that_does_not_answer_is_no_failure(shop):
     assert actual == {"topics": {"clicks": None}, "running": False}
 
 
+def test_topics_that_bronze_does_not_have_yet_wait_in_kafka_too(shop, broker):
+    """A new application read "0 records waiting in Kafka" while all of its records waited."""
+    new, missing, written = (f"page-{name}-{uuid.uuid4().hex[:8]}" for name in ("new", "missing", "written"))
+    Path(shop.config).write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
+    for topic in (new, written):
+        Cluster(broker.bootstrap_servers).create(topic, partitions=2)
+        produce(broker.bootstrap_servers, {}, topic, [ProducerRecord(b"k%d" % n, b"{}", 1_000) for n in range(5)])
+    nodes = [LineageNode(f"topic:{name}", "topic", name) for name in (new, missing, written)]
+    edges = [(f"topic:{new}", "stream:clicks"), (f"topic:{missing}", "stream:clicks"),
+             ("stream:clicks", f"topic:{written}")]  # fmt: skip
+    shop = dataclasses.replace(shop, nodes=(*shop.nodes, *nodes), edges=(*shop.edges, *edges))
+    actual = asyncio.run(ask_lag(PYTHON, shop, 60))
+    assert actual == {"topics": {"clicks": None, new: 5, missing: None}, "running": True}
+
+
 def test_the_newest_records_of_a_topic_come_first_with_all_their_digits(shop, broker):
     topic = f"-page-{uuid.uuid4().hex[:8]}"  # Kafka allows a name like an option's
     Path(shop.config).write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,28 @@ def test_airflow_reads_lakes_with_the_same_versions_as_the_project():
     pinned = dict(re.findall(r"^(deltalake|duckdb|pyarrow|sqlglot)==(\S+)", asked, re.MULTILINE))
     assert set(pinned) == {"deltalake", "duckdb", "pyarrow", "sqlglot"}
     assert pinned == {name: re.search(rf"^{name}==(\S+)", lock, re.MULTILINE)[1] for name in pinned}
+
+
+@pytest.mark.parametrize(
+    ("lag", "said"),
+    [
+        (None, "asking Kafka …"),
+        ({"error": "no Python"}, "Kafka can't be asked"),
+        ({"topics": {"a": None}, "running": False}, "Kafka does not answer"),
+        ({"topics": {"a": 0, "b": 1}, "running": True}, "1 record waiting in Kafka"),
+        ({"topics": {"a": 0, "b": None}, "running": True}, "0 records waiting in Kafka; not known how many of b"),
+        ({"topics": {"a": None, "b": None}, "running": True}, "not known how many of a, b"),
+    ],
+)
+def test_the_page_names_the_topics_of_which_nobody_knows_what_waits(lag, said):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node.js, to run the page's script outside of a browser")
+    script = f"""
+        import {{ waiting }} from {json.dumps((STATIC / "format.js").as_uri())};
+        console.log(waiting({json.dumps(lag)})[0]);
+    """
+    process = subprocess.run(
+        [node, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert process.stdout.strip() == said

@@ -142,8 +142,12 @@ def offset_counts(layout: Layout, topic: str) -> list[dict[str, Any]]:
 def _waiting_by_topic(
     settings: Settings, layout: Layout, coverage: TickCoverage, kafka_facts: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the topics of bronze, with how many records wait in Kafka: None where Kafka can't say."""
-    topic_names = reader.table_names(layout, "bronze")
+    """Return the topics of bronze, and those of [kafka] topics that it does not have yet.
+
+    Each comes with how many records wait in Kafka: None where Kafka can't say, or has another topic of this name.
+    """
+    bronze_names = reader.table_names(layout, "bronze")
+    topic_names = sorted({*bronze_names, *settings.kafka.topics})
     end_offsets: dict[tuple[str, int], tuple[int, int]] = {}
     kafka_topics: dict[str, TopicFacts] = {}
     # People look at the status first: a configured Kafka is asked even before the lake has a topic.
@@ -157,10 +161,11 @@ def _waiting_by_topic(
             kafka_facts["running"] = True
         except (KafkaUnavailable, NotFound) as error:
             kafka_facts["running"], kafka_facts["error"] = False, str(error)
+    rows_by_topic = {name: reader.read_table_facts(layout, "bronze", name) for name in bronze_names}
     return [
         {
             "name": name,
-            "rows": (facts := reader.read_table_facts(layout, "bronze", name)).rows,
+            "rows": rows_by_topic[name].rows if name in rows_by_topic else 0,
             "next": {
                 str(p): offset for p, offset in coverage.next_offsets(name).items()
             },  # the first that bronze lacks
@@ -168,7 +173,7 @@ def _waiting_by_topic(
             "made_anew": name in kafka_topics
             and name in coverage.topics
             and kafka_topics[name].id != coverage.topics[name].id,
-            "last_commit_ms": facts.last_commit_ms,
+            "last_commit_ms": rows_by_topic[name].last_commit_ms if name in rows_by_topic else None,
             "lag": _topic_lag(name, coverage.topics.get(name), kafka_topics.get(name), end_offsets),
         }
         for name in topic_names
@@ -181,8 +186,9 @@ def _topic_lag(
     topic_facts: TopicFacts | None,
     end_offsets: dict[tuple[str, int], tuple[int, int]],
 ) -> int | None:
-    if topic_state is None or topic_facts is None or topic_facts.id != topic_state.id:
+    if topic_facts is None or (topic_state is not None and topic_facts.id != topic_state.id):
         return None  # Kafka does not answer, or has another topic of this name now
+    next_offsets = {} if topic_state is None else topic_state.next  # bronze has nothing of it yet
     offsets_by_partition = {
         partition: end_offsets[name, partition]
         for partition in range(topic_facts.partitions)
@@ -190,7 +196,7 @@ def _topic_lag(
     }
     return (
         sum(
-            max(end_offset - topic_state.next.get(p, first_offset), 0)
+            max(end_offset - next_offsets.get(p, first_offset), 0)
             for p, (first_offset, end_offset) in offsets_by_partition.items()
         )
         if offsets_by_partition

@@ -2,7 +2,7 @@
 
 import { ask, isOvertaken, ofApplication } from "./api.js";
 import { h, hint, problem, show } from "./dom.js";
-import { ago, number, plural, time } from "./format.js";
+import { UNKNOWN, ago, number, plural, time, waiting } from "./format.js";
 import { isWritten, lineage } from "./lineage.js";
 import { records } from "./records.js";
 import { runOf } from "./run.js";
@@ -77,11 +77,9 @@ function tellLag(found) {
 }
 
 function glance() {
-  const waits = Object.values(lag?.topics || {}).filter((count) => count !== null);
-  const total = waits.reduce((a, b) => a + b, 0);
-  const kafka = lag === null ? "asking Kafka …" : lag.error ? "Kafka can't be asked" : lag.running === false ? "Kafka does not answer" : waits.length ? `${plural(total, "record")} waiting in Kafka` : "";
+  const [kafka, why] = waiting(lag);
   const last = Math.max(0, ...Object.values(facts.topics).map((one) => one?.last_commit_ms || 0));
-  show(at("glance"), h("span", { title: facts.lake }, `bronze at tick ${number(facts.tick)}`), last ? h("span", { title: time(last) }, `last commit ${ago(last)}`) : null, h("span", { title: lag?.error || null }, kafka));
+  show(at("glance"), h("span", { title: facts.lake }, `bronze at tick ${number(facts.tick)}`), last ? h("span", { title: time(last) }, `last commit ${ago(last)}`) : null, h("span", { title: why }, kafka));
 }
 
 function tellRun() {
@@ -130,9 +128,9 @@ function other(node, written) {
   if (node.kind === "topic") {
     const topic = facts.topics[node.name];
     const waits = lag?.topics?.[node.name];
-    const why = lag === null ? "asking Kafka …" : lag.error || "in Kafka, not yet in bronze";
+    const why = lag === null ? "asking Kafka …" : lag.error || (waits === null && lag.running !== false ? `not known: ${UNKNOWN}` : "in Kafka, not yet in bronze");
     if (!topic && written) return hint("A Kafka topic to which this application writes a stream.");
-    if (!topic) return hint("Bronze has no record of this topic yet.");
+    if (!topic) return hint(`Bronze has no record of this topic yet.${waits ? ` ${plural(waits, "record")} ${waits === 1 ? "waits" : "wait"} in Kafka.` : ""}`);
     return tell([["Records in bronze", number(topic.rows), "bytes as they were"], ["Waiting", number(waits), why], ["Last commit", ago(topic.last_commit_ms), time(topic.last_commit_ms)]]);
   }
   if (node.kind === "stream") {

@@ -14,6 +14,22 @@ const STEPS = [
 export const number = (value) => (value === null || value === undefined ? "–" : NUMBER.format(value));
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
+export const UNKNOWN = "Kafka has no such topic, or one that was made anew";
+
+// How many records wait in Kafka, as text, and what to say about it. A topic of which that is not known is named: the
+// sum of the others alone would read as if nothing waited. lag: null while Kafka is asked.
+export function waiting(lag) {
+  if (lag === null) return ["asking Kafka …", null];
+  if (lag.error) return ["Kafka can't be asked", lag.error];
+  if (lag.running === false) return ["Kafka does not answer", null];
+  const topics = Object.entries(lag.topics);
+  const known = topics.map(([, count]) => count).filter((count) => count !== null);
+  const unknown = topics.filter(([, count]) => count === null).map(([name]) => name);
+  const sum = known.length ? [`${plural(known.reduce((a, b) => a + b, 0), "record")} waiting in Kafka`] : [];
+  const rest = unknown.length ? [`not known how many of ${unknown.join(", ")}`] : [];
+  return [[...sum, ...rest].join("; "), unknown.length ? UNKNOWN : null];
+}
+
 export function time(ms) {
   return ms === null || ms === undefined ? "–" : `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")}Z`;
 }
