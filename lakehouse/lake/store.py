@@ -74,7 +74,9 @@ def open_delta(path: str, version: int | None = None) -> DeltaTable:
         raise StorageError(f"{message}.")
     if not is_remote(path):
         return DeltaTable(path, version=version)
-    return DeltaTable(path, version=version, storage_options=delta_options(_options_of(path)))
+    # delta-rs would try for three minutes; and while it reads a change feed, no other thread of the process runs.
+    options = {**delta_options(_options_of(path)), "retry_timeout": f"{SILENCE_SECONDS}s"}
+    return DeltaTable(path, version=version, storage_options=options)
 
 
 def delta_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -87,11 +89,11 @@ def test_a_commit_that_says_nothing_of_itself(story: Story) -> None:
     assert reader.read_table_facts(story.layout, "silver", "visits").last_commit_ms == 0
 
 
-@pytest.fixture
-def refusing_store() -> Iterator[str]:
-    """A store that knows of each file, and whose keys may not read any: gives its address."""
+@contextmanager
+def failing_store(status: int) -> Iterator[str]:
+    """Run a store that knows of each file, and answers with an error when one is read; give the path of a table."""
 
-    class Refusal(BaseHTTPRequestHandler):
+    class Failure(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             self.send_response(200)
             self.send_header("Content-Length", "1")
@@ -100,7 +102,7 @@ def refusing_store() -> Iterator[str]:
 
         def do_GET(self) -> None:
             text = b"<Error><Code>ExpiredToken</Code></Error>"
-            self.send_response(403)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
@@ -108,21 +110,31 @@ def refusing_store() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Failure) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+        options = {"endpoint": endpoint, "path_style": "true", "access_key": "k", "secret_key": "s"}
+        store.use_store("s3a://failing/lake", options)
+        yield "s3a://failing/lake/silver/visits"
         server.shutdown()
 
 
 @pytest.mark.parametrize("version", [None, 3])
-def test_a_store_that_refuses_is_no_bad_input(refusing_store: str, version: int | None) -> None:
-    options = {"endpoint": refusing_store, "path_style": "true", "access_key": "k", "secret_key": "s"}
-    store.use_store("s3a://refused/lake", options)
-    with pytest.raises(StorageError, match=r"403 Forbidden.*Expected a store that this user may read") as raised:
-        reader.open_table("s3a://refused/lake/silver/visits", "table 'visits'", version)
+def test_a_store_that_refuses_is_no_bad_input(version: int | None) -> None:
+    message = r"403 Forbidden.*Expected a store that this user may read"
+    with failing_store(403) as path, pytest.raises(StorageError, match=message) as raised:
+        reader.open_table(path, "table 'visits'", version)
     assert exit_code(raised.value) == 1
-    assert str(raised.value).startswith("table 'visits' (s3a://refused/lake/silver/visits) can't be read. ")
+    assert str(raised.value).startswith("table 'visits' (s3a://failing/lake/silver/visits) can't be read. ")
     assert str(raised.value).isprintable()
+
+
+def test_a_store_that_fails_is_asked_again_for_seconds_and_not_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "SILENCE_SECONDS", 1)
+    begun = time.monotonic()
+    with failing_store(503) as path, pytest.raises(StorageError, match=r"503 Service Unavailable"):
+        reader.open_table(path, "table 'visits'")
+    assert time.monotonic() - begun < 20
 
 
 def test_a_missing_table_or_version_is_bad_input_and_a_damaged_log_is_not(story: Story) -> None:
