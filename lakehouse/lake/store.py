@@ -74,7 +74,7 @@ def open_delta(path: str, version: int | None = None) -> DeltaTable:
         raise StorageError(f"{message}.")
     if not is_remote(path):
         return DeltaTable(path, version=version)
-    # delta-rs would try for three minutes; and while it reads a change feed, no other thread of the process runs.
+    # By itself it asks a silent store for three minutes; while it reads a change feed, no other thread runs.
     options = {**delta_options(_options_of(path)), "retry_timeout": f"{SILENCE_SECONDS}s"}
     return DeltaTable(path, version=version, storage_options=options)
 
