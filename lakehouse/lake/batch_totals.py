@@ -11,7 +11,10 @@ from lakehouse.lake.reader import open_table, table_names
 
 
 def read_newest_batch(log: CommitLog, name: str) -> TableCommit | None:
-    """Return the newest commit that counts records; None without one. name: the table's in its log."""
+    """Return the newest commit that counts records; None without one. name: the table's in its log.
+
+    None also if Delta has removed that commit from the log: the rows do not have its totals, which begin again at 0.
+    """
     for commit in log.walk_back():
         metadata = commit.metadata
         if metadata and metadata.app == app_id(name) and isinstance(metadata.content, TableCommit):
