@@ -95,21 +95,32 @@ class Cluster:
         """
         if isinstance(names, str):
             pattern = re.compile(names)
-            wanted_names = [name for name in self.names() if pattern.fullmatch(name)]
-        else:
-            wanted_names = list(names)
-        if not wanted_names:
+            # One of them may be deleted between the two requests.
+            return self.existing_topics(name for name in self.names() if pattern.fullmatch(name))
+        return self._describe_topics(names, may_lack=False)
+
+    def existing_topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        """Return the facts of those of some topics that exist.
+
+        Kafka's list of topics leaves out those that this user may not see. Here it is asked for each by its name, and
+        says so: that raises KafkaUnavailable.
+        """
+        return self._describe_topics(list(names), may_lack=True)
+
+    def _describe_topics(self, names: Sequence[str], *, may_lack: bool) -> dict[str, TopicFacts]:
+        """Return the facts of topics by name. may_lack: leave out those that do not exist; else raise NotFound."""
+        if not names:
             return {}
         futures_by_name = self._call(
-            lambda: self._admin.describe_topics(TopicCollection(wanted_names), request_timeout=self._timeout)
+            lambda: self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout)
         )
         facts_by_name = {}
-        for name in wanted_names:
+        for name in names:
             try:
                 description = self._wait(futures_by_name[name])
             except KafkaException as error:
-                if isinstance(names, str) and _error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue  # deleted between the two requests
+                if may_lack and _error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
                 raise self._translate(error, name) from None
             facts_by_name[name] = TopicFacts(
                 name,

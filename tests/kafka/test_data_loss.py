@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,15 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from lakehouse.errors import DataLoss
+from lakehouse.errors import DataLoss, JobFailed
 from lakehouse.kafka.embedded.broker import Broker
+from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import ingest as ingest_module
+from lakehouse.spark.bronze.gaps import Gap, KafkaTopic, accept_gaps
 
 T = 1_700_000_000_000
 WAIT_SECONDS = 60.0
@@ -174,3 +181,90 @@ def test_a_deleted_topic_of_a_pattern_is_named(lake, cluster, send, latest, monk
     cluster.delete("dl-pattern-1")
     with pytest.raises(DataLoss, match=r"topic dl-pattern-1 .* offsets \[3, unknown\): the topic was deleted"):
         ingest(one, app)
+
+
+@pytest.fixture
+def by_pattern(broker: Broker, tmp_path: Path) -> Callable[..., Lake]:
+    """by_pattern(pattern, on_data_loss): the lake of the test, whose feed has the topics that match, too."""
+
+    def make(pattern: str, on_data_loss: str) -> Lake:
+        environ = {
+            "LAKEHOUSE_LAKE_PATH": str(tmp_path / "lake"),
+            "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+            "LAKEHOUSE_KAFKA_TOPIC_PATTERN": pattern,
+            "LAKEHOUSE_RUN_ON_DATA_LOSS": on_data_loss,
+        }
+        (tmp_path / "lake").mkdir(exist_ok=True)
+        return Lake(settings=load(environ=environ, start=tmp_path))
+
+    return make
+
+
+@pytest.mark.rotated
+def test_a_topic_that_was_only_out_of_sight_is_not_read_again(
+    cluster, send, latest, bronze, ingest, by_pattern, monkeypatch
+) -> None:
+    app, one = latest("dl-sight-listed"), by_pattern("dl-sight-.*", "record")
+    monkeypatch.setattr(ingest_module, "LOOK_AGAIN_SECONDS", 0.01)
+    for topic in ("dl-sight-listed", "dl-sight-hidden"):
+        cluster.create(topic)
+        send(topic, [("k", "1", T)])
+    ingest(one, app)
+    listed = Cluster.names
+    # The list of topics lacks it: Kafka is asked for it by its name.
+    monkeypatch.setattr(Cluster, "names", lambda self: [name for name in listed(self) if name != "dl-sight-hidden"])
+    send("dl-sight-hidden", [("k", "2", T)])
+    assert ingest(one, app) == [(2, 1)]
+    # Nor does the broker know the name, as one that has just started. Spark sees the topic, and lacks its offsets.
+    with monkeypatch.context() as unknown:
+        unknown.setattr(Cluster, "existing_topics", lambda self, names: {})
+        facts = Cluster._describe_topics
+        unknown.setattr(Cluster, "topics", lambda self, names: facts(self, ["dl-sight-listed"], may_lack=True))
+        with pytest.raises(JobFailed, match="startingOffsets"):
+            ingest(one, app)
+    monkeypatch.undo()
+    assert ingest(one, app) == []
+    send("dl-sight-hidden", [("k", "3", T)])
+    assert ingest(by_pattern("dl-sight-.*", "fail"), app) == [(3, 1)]
+    rows = [row["offset"] for row in bronze(one) if row["topic"] == "dl-sight-hidden"]
+    assert rows == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_deleted_topic_of_a_pattern_is_accepted_once(
+    cluster, send, latest, bronze, ingest, by_pattern, spark: SparkSession
+) -> None:
+    app = latest("dl-twice-listed")
+    accepting, failing = by_pattern("dl-twice-.*", "record"), by_pattern("dl-twice-.*", "fail")
+    for topic in ("dl-twice-listed", "dl-twice-gone"):
+        cluster.create(topic)
+        send(topic, [("k", "1", T)])
+    ingest(failing, app)
+    old = cluster.topics(["dl-twice-gone"])["dl-twice-gone"].id
+    cluster.delete("dl-twice-gone")
+    with pytest.raises(DataLoss, match=r"dl-twice-gone .* offsets \[1, unknown\): the topic was deleted"):
+        ingest(failing, app)
+    send("dl-twice-listed", [("k", "2", T)])
+    assert ingest(accepting, app) == [(2, 1)]
+    gap = ("dl-twice-gone", old, 0, 1, None, 1)
+    assert written(spark, accepting) == [gap]
+    assert ingest(failing, app) == []
+    cluster.create("dl-twice-gone")
+    send("dl-twice-gone", [("k", "new", T)])
+    assert ingest(failing, app) == [(3, 1)]  # another topic, from its first record
+    assert [(row["tick"], row["offset"]) for row in bronze(failing) if row["topic"] == "dl-twice-gone"] == [
+        (1, 0), (3, 0),
+    ]  # fmt: skip
+    assert written(spark, failing) == [gap]
+
+
+def test_an_accepted_loss_is_that_of_the_place_where_the_topic_was() -> None:
+    here = {"one": TopicState("old", {0: 5, 1: 7}, {0: 1, 1: 1})}
+    lost = [Gap("one", "old", 0, 5, None, "deleted"), Gap("one", "old", 1, 7, None, "deleted")]
+    other = {"one": KafkaTopic("new", {0: (0, 1)})}
+    assert accept_gaps(here, lost, other) == {}
+    assert accept_gaps(here, lost, {}) == here  # it may only be out of sight
+    assert accept_gaps(here, lost, {"one": KafkaTopic("old", {0: (0, 5), 1: (0, 7)})}) == here
+    assert accept_gaps(here, lost[:1], other) == here
+    later = {"one": TopicState("old", {0: 5, 1: 8}, {0: 1, 1: 2})}  # it came back, and was lost later
+    assert accept_gaps(later, lost, other) == later

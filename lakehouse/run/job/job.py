@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -247,13 +247,18 @@ class Job:
                 upkeep_steps += upkeep_quarantine(self._lake, [source], policy)
         return upkeep_steps
 
-    def _look(self) -> dict[str, KafkaTopic]:
-        """Return what Kafka has now of the ingested topics, without topics that do not exist."""
+    def _look(self, known_topics: Iterable[str]) -> dict[str, KafkaTopic]:
+        """Return what Kafka has now of the ingested topics, without topics that do not exist.
+
+        known_topics: those that bronze has. A list of all topics that lacks one does not say that it was deleted: Kafka
+        is asked for it by its name.
+        """
         topic_names = set(self._cluster.names())
         wanted_topics = {*self._app.topics, *self._settings.kafka.topics}
         topic_facts = self._cluster.topics(sorted(wanted_topics & topic_names))
         if (pattern := self._settings.kafka.topic_pattern) is not None:
             topic_facts |= self._cluster.topics(pattern)
+        topic_facts |= self._cluster.existing_topics(sorted(set(known_topics) - topic_facts.keys()))
         topic_offsets = self._cluster.offsets(
             (name, p) for name, fact in topic_facts.items() for p in range(fact.partitions)
         )

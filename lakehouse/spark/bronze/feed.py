@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,15 +23,15 @@ POLLED_RECORDS = 2_000
 WAIT_MS = 10
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
-# Returns what Kafka has now of the feed's topics: those in its list, and those that match its pattern.
-Look = Callable[[], Mapping[str, KafkaTopic]]
+# Returns what Kafka has now of the feed's topics: those in its list, those that match its pattern, and the given ones.
+Look = Callable[[Iterable[str]], Mapping[str, KafkaTopic]]
 # Yields the records at the offsets [start, end) of each partition, one by one.
 ReadRanges = Callable[[Offsets, Offsets], Iterator[RawRecord]]
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The topics to ingest, and how. `options` are Kafka client properties; `look` asks Kafka what it has now.
+    """The topics to ingest, and how. `options` are Kafka client properties; `look` asks Kafka what it has now (`Look`).
 
     own: the topics that get a physical table of their own. max_bytes_per_tick: the bytes of keys and values, estimated
     from the ticks before. max_record_bytes: ingest does not take in a larger record: it stops, or leaves the record out

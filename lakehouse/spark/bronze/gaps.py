@@ -99,18 +99,28 @@ def gaps_of_recreated_topics(
     ]
 
 
-def accept_gaps(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
-    """Return the topics with these gaps accepted: bronze expects the offsets after them, and forgets a lost topic."""
-    topics_after = dict(topics)
+def accept_gaps(
+    topics: Mapping[str, TopicState], gaps: Iterable[Gap], kafka_topics: Mapping[str, KafkaTopic]
+) -> dict[str, TopicState]:
+    """Return the topics with these gaps accepted: bronze expects the offsets after them, and forgets a lost topic.
+
+    A lost topic is forgotten once Kafka has another one of its name. Until then its place is kept: a topic that was
+    only out of sight would else be read from its first record again.
+    """
+    topics_after, lost_ends = dict(topics), set[tuple[str, int, int]]()
     for gap in gaps:
         bronze_topic = topics_after.get(gap.topic)
-        if bronze_topic is None or bronze_topic.id != gap.topic_id:
-            continue
         if gap.to_offset is None:
-            del topics_after[gap.topic]
-        else:
+            lost_ends.add((gap.topic_id, gap.partition, gap.from_offset))
+        elif bronze_topic is not None and bronze_topic.id == gap.topic_id:
             expected_offset = max(gap.to_offset, bronze_topic.next.get(gap.partition, 0))
             topics_after[gap.topic] = replace(bronze_topic, next={**bronze_topic.next, gap.partition: expected_offset})
+    for name, bronze_topic in topics.items():
+        # A loss that was accepted earlier is not that of the records since.
+        places = (topics_after[name].next or {0: 0}).items()
+        is_lost = all((bronze_topic.id, partition, offset) in lost_ends for partition, offset in places)
+        if is_lost and name in kafka_topics and kafka_topics[name].id != bronze_topic.id:
+            del topics_after[name]
     return topics_after
 
 

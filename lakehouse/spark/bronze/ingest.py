@@ -40,6 +40,7 @@ TOO_LARGE = (
     'leave it out, record that in bronze/gaps and continue, set [run] on_data_loss = "record".'
 )
 ACCEPT = 'To accept the loss, record it in bronze/gaps and continue, set [run] on_data_loss = "record".'
+LOOK_AGAIN_SECONDS = 1.0
 WHILE_RUNNING = "It was found while running; nothing was skipped. Start again. "
 
 
@@ -56,6 +57,7 @@ class Ingest:
         self._run = uuid.uuid4().hex
         self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
+        self._accepted_gaps: list[gaps.Gap] = []
         self._catching = Catching(self._batch)
         self._record_bytes: float | None = None  # the average size of a record in the last tick
         self.took = 0.0  # the seconds of the last tick
@@ -87,8 +89,7 @@ class Ingest:
         self._check_places()
         bronze.create_tables(self._lake, self._feed.own)
         state = interventions.take_over_bronze(self._lake)
-        accepted_gaps = gaps.read_accepted_gaps(self._lake)
-        self._state = replace(state, topics=gaps.accept_gaps(state.topics, accepted_gaps))
+        self._state, self._accepted_gaps = state, gaps.read_accepted_gaps(self._lake)
         self._find_gaps()
         self._finish_pending()
 
@@ -107,9 +108,15 @@ class Ingest:
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; raise DataLoss with the exact lost ranges, or record them and go on after them."""
-        kafka_topics = self._feed.look()
+        kafka_topics = self._look()
+        if any(gap.topic not in kafka_topics for gap in self._lost_ranges(kafka_topics)):
+            # A broker that has just started may not know all topics yet.
+            time.sleep(LOOK_AGAIN_SECONDS)
+            kafka_topics = self._look()
+        topics = gaps.accept_gaps(self._state.topics, self._accepted_gaps, kafka_topics)
+        self._state = replace(self._state, topics=topics)
         self._forget_recreated(kafka_topics)
-        lost_ranges = gaps.find_gaps(self._state.topics, kafka_topics, self._subscribed_topics())
+        lost_ranges = self._lost_ranges(kafka_topics)
         if any(gap.is_cut for gap in lost_ranges) or (lost_ranges and self._feed.on_data_loss == "fail"):
             raise _data_loss_error(lost_ranges, "Nothing was skipped and nothing was written. ")
         if missing_topics := [name for name in self._feed.topics if name not in kafka_topics]:
@@ -117,17 +124,34 @@ class Ingest:
                 f"Kafka has no topic {', '.join(missing_topics)}. Create it, or correct the name in the application."
             )
         if lost_ranges:
-            self._accept(lost_ranges)
+            self._accept(lost_ranges, kafka_topics)
         self._add_new_topics(kafka_topics, kafka_topics)
 
-    def _accept(self, lost_ranges: list[gaps.Gap]) -> None:
+    def _look(self) -> Mapping[str, gaps.KafkaTopic]:
+        """Return what Kafka has now. It is asked by name for the topics that bronze has, but not for accepted losses.
+
+        The rights to a topic may go with the topic: then asking for it by its name is an error.
+        """
+        lost_ids = {gap.topic_id for gap in self._accepted_gaps if gap.to_offset is None}
+        return self._feed.look(
+            [name for name in self._subscribed_topics() if self._state.topics[name].id not in lost_ids]
+        )
+
+    def _lost_ranges(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> list[gaps.Gap]:
+        """Return what Kafka has lost of the topics that this feed continues, without what was accepted."""
+        lost_ranges = gaps.find_gaps(self._state.topics, kafka_topics, self._subscribed_topics())
+        # A deleted topic whose loss was accepted stays known until another one has its name.
+        return [gap for gap in lost_ranges if gap not in self._accepted_gaps]
+
+    def _accept(self, lost_ranges: list[gaps.Gap], kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
         gaps.record_gaps(self._lake, lost_ranges, self._state)
-        self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges))
+        self._accepted_gaps += lost_ranges
+        self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges, kafka_topics))
 
     def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
         """Forget topics that were recreated before their first record; `_add_new_topics` adds their new id."""
         if recreated_topics := gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics):
-            self._accept(recreated_topics)
+            self._accept(recreated_topics, kafka_topics)
 
     def _add_new_topics(self, kafka_topics: Mapping[str, gaps.KafkaTopic], names: Iterable[str]) -> None:
         """Add topics that bronze does not know to the state: offsets that Kafka had dropped by then are no gap."""
@@ -184,7 +208,7 @@ class Ingest:
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query: it ends when all that Kafka has now is ingested, or never. Its checkpoint is always new."""
-        kafka_topics = self._feed.look()
+        kafka_topics = self._look()
         starts = {
             name: {
                 partition: self._state.topics[name].next.get(partition, first_offset)
@@ -214,7 +238,7 @@ class Ingest:
         self._catching.wait()
         is_ours = isinstance(self._catching.error, LakehouseError)
         if not is_ours and not is_gone() and query.exception() is not None:
-            lost_ranges = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed_topics())
+            lost_ranges = self._lost_ranges(self._look())
             if lost_ranges:
                 raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         raise_failure(query, self._catching, written_folders(self._layout.root))
@@ -226,7 +250,7 @@ class Ingest:
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark continues silently when a topic is deleted and recreated: so ask Kafka for the topics' ids.
-        kafka_topics = self._feed.look()
+        kafka_topics = self._feed.look(ends)
         self._forget_recreated(kafka_topics)
         if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
@@ -289,7 +313,7 @@ class Ingest:
         gap = gaps.Gap(record.topic, topic_id, record.partition, record.offset, record.offset + 1, reason)
         if self._feed.on_data_loss == "fail":
             raise DataLoss(f"A record is too large to be taken in:\n  {gap}\n{TOO_LARGE}")
-        self._accept([gap])
+        self._accept([gap], {})
 
     def _new_ranges(self, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Return the offsets where a read up to `ends` begins and ends, for the partitions with new offsets."""
