@@ -106,6 +106,7 @@ class SnapshotTopic:
     def __init__(self, cluster: Cluster, options: Mapping[str, str], topic: str) -> None:
         self.topic = topic
         self._cluster, self._options = cluster, options
+        self.id = cluster.topics([topic])[topic].id
         self._check_kept()
         self._largest_bytes = largest_batch_bytes(cluster, topic)
         self._transactional_id = f"{SNAPSHOTS_PREFIX}{topic}"
@@ -113,9 +114,18 @@ class SnapshotTopic:
         self.snapshot_ms: int | None = None  # the time of the last snapshot taken in that differed from the one before
         self._values: dict[bytes, bytes] = {}  # by key, the hash of the value that counts
         self._unchanged: set[int] = set()  # the times of later snapshots that did not differ from that one
+        self._known_keys: set[bytes] = set()  # see `expect`
+        self._known_ms = 0
         times: dict[bytes, int] = {}
         for message in read_topic(cluster, options, topic):
             self._take_in(message, times)
+
+    def expect(self, known_keys: set[bytes], newest_ms: int) -> None:
+        """Let the first snapshot after a time delete the rows that it does not have, though the topic lacks them, too.
+
+        For rows that readers have from an earlier topic of this name. newest_ms: the time of their newest record.
+        """
+        self._known_keys, self._known_ms = known_keys, newest_ms
 
     def lacks(self, time_ms: int) -> bool:
         """Say whether a snapshot of this time is yet to be compared with the topic."""
@@ -188,27 +198,36 @@ class SnapshotTopic:
                     new_hashes[row.key] = value_hash
                     inserted_count += row.key not in self._values
                     pickle.dump(tuple(row), spool)
-            if self._values and not keys and not allow_empty:
+            gone_keys = [key for key in self._values if key not in keys]
+            if time_ms > self._known_ms:
+                gone_keys += [key for key in self._known_keys if key not in keys and key not in self._values]
+            if gone_keys and not keys and not allow_empty:
                 raise ConfigError(
                     f"topic {self.topic!r}: the snapshot of {moment_text(time_ms)} has no row, and would delete all "
-                    f"{len(self._values):,}. Remove its files if the export failed; if the table is empty, declare "
+                    f"{len(gone_keys):,}. Remove its files if the export failed; if the table is empty, declare "
                     "allow_empty=True."
                 )
-            gone_keys = [key for key in self._values if key not in keys]
             differences = Differences(inserted_count, len(new_hashes) - inserted_count, len(gone_keys))
             if not differences.total:
                 self._unchanged.add(time_ms)
+                self._forget_known(time_ms)
                 return differences
             spool.seek(0)
             changed_rows = (SnapshotRow(*pickle.load(spool)) for _ in new_hashes)
             tombstones = (ProducerRecord(key, None, time_ms, (_time_header(time_ms),)) for key in gone_keys)
             self._write_records(time_ms, chain(tombstones, (_as_record(time_ms, row) for row in changed_rows)))
         for key in gone_keys:
-            del self._values[key]
+            self._values.pop(key, None)
         self._values |= new_hashes
+        self._forget_known(time_ms)
         self.snapshot_ms = time_ms
         self._unchanged.clear()
         return differences
+
+    def _forget_known(self, time_ms: int) -> None:
+        """Once a snapshot is later than the known rows, the topic says all of them."""
+        if time_ms > self._known_ms:
+            self._known_keys = set()
 
     def _check_size(self, record: ProducerRecord, row: SnapshotRow) -> None:
         """Raise ConfigError for a record that is too large for the topic."""

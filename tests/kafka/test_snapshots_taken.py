@@ -9,17 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError, KafkaUnavailable, NotFound
+from lakehouse.errors import ConfigError, DataLoss, KafkaUnavailable, NotFound
 from lakehouse.kafka.snapshot_topic import SnapshotTopic, create_topic
-from lakehouse.kafka.topics import FOR_EVER
+from lakehouse.kafka.topics import FOR_EVER, Cluster
 from lakehouse.run.snapshots import taking
 from lakehouse.run.snapshots.taking import Snapshotting, keep_looking
+from lakehouse.run.start.topics import check_topics
+from lakehouse.semantics.record import Record
 
 from ..conftest import settings_for
+from ..written_bronze import write_bronze
 
 Told = list[tuple[str, str]]
 
@@ -207,3 +211,154 @@ def test_settings_that_remove_nothing_are_left_alone(cluster):
     config = cluster.config("kept")
     assert {name: config[name] for name in FOR_EVER} == FOR_EVER
     SnapshotTopic(cluster, {}, "kept")
+
+
+def write_bronze_of(cluster: Cluster, lake: Path, topic: str, messages: list[Any]) -> None:
+    """Write the lake's bronze as a run does that takes in these messages."""
+    topic_id = cluster.topics([topic])[topic].id
+    taken_in = [
+        Record(topic, topic_id, m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), 1, m.timestamp()[1])
+        for m in messages
+    ]
+    write_bronze(lake, taken_in)
+
+
+@pytest.mark.parametrize("emptied", [False, True], ids=["deleted", "emptied"])
+def test_rows_that_went_while_the_topic_was_lost_get_tombstones(
+    snapshotting, cluster, records, told, tmp_path, emptied
+):
+    topic = f"lost-{emptied}"
+    create_topic(cluster, topic, 1)
+    path = tmp_path / "c-{at}.csv"
+    write_csv(tmp_path, "c-2026-01-01.csv", {1: "a", 2: "b", 3: "c"})
+    write_csv(tmp_path, "c-2026-01-03.csv", {1: "a", 2: "b", 4: "d"})
+    snapshotting(topic, path).look()
+    write_bronze_of(cluster, tmp_path / "lake", topic, records(topic))
+    if emptied:
+        end = cluster.offsets([(topic, 0)])[topic, 0][1]
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.delete_records([TopicPartition(topic, 0, end)])[TopicPartition(topic, 0)].result(10)
+    else:
+        cluster.delete(topic)
+        create_topic(cluster, topic, 1)
+    (tmp_path / "c-2026-01-03.csv").unlink()
+    write_csv(tmp_path, "c-2026-01-02.csv", {1: "a", 5: "e"})  # before the newest that bronze has: says nothing of 4
+    snapshotting(topic, path).look()
+    assert keys_and_values(records(topic)) == [
+        (1, '{"name":"a"}'), (2, '{"name":"b"}'), (3, '{"name":"c"}'),
+        (2, None), (3, None), (5, '{"name":"e"}'),
+    ]  # fmt: skip
+    cluster.delete(topic)
+    create_topic(cluster, topic, 1)
+    (tmp_path / "c-2026-01-01.csv").unlink()
+    write_csv(tmp_path, "c-2026-01-04.csv", {})
+    one = snapshotting(topic, path)
+    with pytest.raises(ConfigError, match="would delete all 4"):
+        one.look()
+    write_csv(tmp_path, "c-2026-01-04.csv", {1: "a"})
+    one.look()
+    written = keys_and_values(records(topic))
+    assert (written[:2], sorted(written[2:])) == (
+        [(1, '{"name":"a"}'), (5, '{"name":"e"}')],
+        [(2, None), (4, None), (5, None)],
+    )
+    write_csv(tmp_path, "c-2026-01-05.csv", {1: "b"})
+    one.look()
+    assert keys_and_values(records(topic))[5:] == [(1, '{"name":"b"}')]
+
+
+def test_a_topic_that_was_recreated_between_two_looks_is_filled_again(snapshotting, cluster, records, tmp_path):
+    create_topic(cluster, "recreated", 1)
+    write_csv(tmp_path, "c-2026-01-01.csv", {1: "a"})
+    one = snapshotting("recreated", tmp_path / "c-{at}.csv")
+    one.look()
+    cluster.delete("recreated")
+    with pytest.raises(NotFound, match="Found no topic 'recreated'"):
+        one.look()
+    create_topic(cluster, "recreated", 1)
+    write_csv(tmp_path, "c-2026-01-02.csv", {1: "a", 2: "b"})
+    one.look()
+    assert keys_and_values(records("recreated")) == [(1, '{"name":"a"}'), (2, '{"name":"b"}')]
+
+
+@pytest.mark.slow
+def test_a_run_stops_at_a_topic_that_was_deleted_and_goes_on_once_that_is_accepted(lake, cluster, tmp_path):
+    stream = lh.snapshots("lost-in-run", str(tmp_path / "c-{at}.csv"), key="id bigint", schema="name string")
+    table = stream.latest("lost_in_run")
+    app = lh.app(table, table.history())
+    write_csv(tmp_path, "c-2026-01-01.csv", {1: "a", 2: "b"})
+    one = lake()
+    check_topics(one.settings, app, one.settings.kafka.bootstrap_servers)
+    one.run(app, until="caught_up")
+    cluster.delete("lost-in-run")
+    (tmp_path / "c-2026-01-01.csv").unlink()
+    write_csv(tmp_path, "c-2026-01-02.csv", {1: "a"})
+    check_topics(one.settings, app, one.settings.kafka.bootstrap_servers)
+    with pytest.raises(DataLoss, match="the topic was deleted and recreated"):
+        one.run(app, until="caught_up")
+    accepting = lake(on_data_loss="record")
+    accepting.run(app, until="caught_up")
+    assert [(row.id, row.name) for row in accepting.read(table).collect()] == [(1, "a")]
+    history = accepting.read(app.tables[1]).collect()
+    assert sorted((row.id, f"{row.valid_from:%d}", row.valid_to and f"{row.valid_to:%d}") for row in history) == [
+        (1, "01", "02"), (1, "02", None), (2, "01", "02"),
+    ]  # fmt: skip
+
+
+def parts_app(snapshotting: Callable[..., Snapshotting], cluster: Cluster, topic: str, folder: Path) -> Snapshotting:
+    """Snapshots of several files: the first is in the topic, of the second there is a part."""
+    create_topic(cluster, topic, 1)
+    for number in (1, 2):
+        write_csv(folder / "2026-01-01", f"part-{number}.csv", {number: "a"})
+    one = snapshotting(topic, folder / "{at}/part-*.csv")
+    one.look()
+    write_csv(folder / "2026-01-02", "part-1.csv", {1: "a"})
+    return one
+
+
+FIRST = [(1, '{"name":"a"}'), (2, '{"name":"a"}')]
+
+
+def test_a_snapshot_of_several_files_is_taken_once_they_stay_the_same(
+    snapshotting, cluster, records, told, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(taking, "SETTLE_SECONDS", 0.01)
+    one = parts_app(snapshotting, cluster, "parts", tmp_path)
+    (source,) = one.sources
+    changes: list[Callable[[], None]] = [
+        lambda: None,
+        lambda: write_csv(tmp_path / "2026-01-02", "part-2.csv", {2: "b"}),
+        lambda: write_csv(tmp_path / "2026-01-02", "part-2.csv", {2: "b", 3: "c"}),
+    ]
+    for change in changes:
+        change()
+        write_csv(tmp_path / "2026-01-03", "part-1.csv", {1: "z"})  # it is whole, and its turn comes later
+        assert not one.look_at(source)
+        assert keys_and_values(records("parts")) == FIRST
+    assert one.look_at(source)
+    expected = [*FIRST, (2, '{"name":"b"}'), (3, '{"name":"c"}'), (2, None), (3, None), (1, '{"name":"z"}')]
+    assert keys_and_values(records("parts")) == expected
+    assert told == []
+
+
+def test_a_run_that_ends_by_itself_leaves_files_that_still_grow_to_the_next_one(
+    snapshotting, cluster, records, told, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(taking, "SETTLE_SECONDS", 0.01)
+    one = parts_app(snapshotting, cluster, "growing", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(taking.time, "sleep", lambda _: write_csv(tmp_path / "2026-01-02", "part-2.csv", {2: "b"}))
+        one.look()
+    assert keys_and_values(records("growing")) == FIRST
+    ((kind, message),) = told
+    assert (kind, message.endswith("Run again when they are written.")) == ("snapshot delayed", True)
+    snapshotting("growing", tmp_path / "{at}/part-*.csv").look()
+    assert keys_and_values(records("growing")) == [*FIRST, (2, '{"name":"b"}')]
+    assert len(told) == 1
+
+
+def keys_and_values(messages: list[Any]) -> list[tuple[int, str | None]]:
+    return [
+        (int.from_bytes(message.key(), signed=True), message.value() and message.value().decode())
+        for message in messages
+    ]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyarrow import parquet
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.plan.origin import Source
-from lakehouse.run.snapshots.rows import read_rows
+from lakehouse.run.snapshots.files import VersionGone
+from lakehouse.run.snapshots.rows import file_sizes, read_rows
 from lakehouse.run.snapshots.taking import FileTimes, use_store_of
 from lakehouse.settings.config import load
 from tests.s3.server import KEY, SECRET, ObjectStore
@@ -43,12 +44,18 @@ def test_files_of_each_kind(object_store):
     (folder / "c-2026-01-01.csv.gz").write_bytes(gzip.compress(b"name,id\nBob,2\n"))
     (folder / "c-2026-01-01.jsonl").write_text('{"id": 3, "name": "Cid"}\n')
     parquet.write_table(pa.table({"id": [4], "name": ["Dan"]}), folder / "c-2026-01-01.parquet")
-    write_deltalake(folder / "delta", pa.table({"id": [5], "name": ["Eve"]}))
+    for name in ("gone", "Eve"):
+        write_deltalake(folder / "delta", pa.table({"id": [5], "name": [name]}), mode="overwrite")
     web_uri = uri.replace("s3a://", "s3://")
     assert read_all(object_store, f"{web_uri}/c-{{at}}.csv.gz") == [[(2, "Bob")], [(1, "Ann")]]
     assert read_all(object_store, f"{uri}/c-{{at}}.jsonl") == [[(3, "Cid")]]
     assert read_all(object_store, f"{uri}/c-{{at}}.parquet") == [[(4, "Dan")]]
-    assert read_all(object_store, f"{uri}/delta", kind="delta") == [[(5, "Eve")]]
+    assert read_all(object_store, f"{uri}/delta", kind="delta") == [[(5, "gone")], [(5, "Eve")]]
+    files = [f"{uri}/c-2026-01-01.jsonl", f"{uri}/none.jsonl"]
+    assert file_sizes(files) == {(files[0], 25), (files[1], None)}
+    DeltaTable(folder / "delta").vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(VersionGone, match="version 0 can't be read any more: VACUUM removed a file"):
+        read_all(object_store, f"{uri}/delta", kind="delta")
 
 
 def test_what_is_wrong_is_said(object_store):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_tim
 BATCH_ROWS = 10_000
 # What delta-rs says of a version before the oldest checkpoint, once the log's earlier commits were removed.
 LOG_CUT_OFF = "No table metadata or protocol found"
-RowJson = Callable[[], Iterator[bytes]]
+FileSizes = frozenset[tuple[str, int | None]]  # paths and bytes
 
 
 def read_rows(source: Source, snapshot: SourceSnapshot) -> Iterator[SnapshotRow]:
@@ -66,6 +66,13 @@ def time_of_column(source: Source, path: str) -> int:
     if not moments:
         raise ConfigError(f"{path}: column {declared.at} has no value; expected the time of the snapshot in each row.")
     return check_time(int(max(moments).timestamp() * 1000), path)
+
+
+def file_sizes(files: Sequence[str]) -> FileSizes:
+    """Return the files of a snapshot with their sizes; None for one that is gone. Raises ConfigError, StorageError."""
+    with _file_system(files[0]) as (file_system, inner_path):
+        infos = file_system.get_file_info([inner_path(path) for path in files])
+    return frozenset((path, info.size) for path, info in zip(files, infos, strict=True))
 
 
 def _as_record(source: Source, row: dict[str, Any] | None, place: str, number: int) -> SnapshotRow:

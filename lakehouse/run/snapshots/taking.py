@@ -5,21 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.snapshot_topic import Differences, SnapshotTopic
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import store
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, list_snapshots, matching_files, time_text
-from lakehouse.run.snapshots.rows import read_rows, time_of_column
+from lakehouse.run.snapshots.known_rows import known_rows
+from lakehouse.run.snapshots.rows import FileSizes, file_sizes, read_rows, time_of_column
 from lakehouse.settings.config import Settings
 
 LOOK_SECONDS = 30.0
+SETTLE_SECONDS = 1.0  # between the two looks of a run that ends by itself
 END_SECONDS = 10.0
 FAILURES_TOLD = 2
 # Called for each snapshot that was taken in, with what differed and the seconds that it took.
@@ -36,43 +40,69 @@ class Snapshotting:
         self.sources = app.snapshot_sources
         self._topics: dict[str, SnapshotTopic] = {}
         self._times = FileTimes()
+        self._sizes: dict[str, dict[int, FileSizes]] = {}  # at the last look, by topic and time of a snapshot
         self._left_out: set[tuple[str, int | None]] = set()  # topics, and versions that will never be whole again
         for source in self.sources:
             use_store_of(source, settings)
 
     def look(self) -> None:
-        """Take in what is new of all sources, in the order of time.
+        """Take in what is new of all sources, in the order of time. It warns of snapshots that are still being written.
 
         Raises the first error of `look_at`, after it has looked at the other sources.
         """
         errors: list[LakehouseError] = []
-        for source in self.sources:
-            try:
-                self.look_at(source)
-            except LakehouseError as error:
-                errors.append(error)
+
+        def look_at_each(sources: Iterable[Source]) -> list[Source]:
+            """Return the sources with files that are not settled."""
+            unsettled_sources = []
+            for source in sources:
+                try:
+                    if not self.look_at(source):
+                        unsettled_sources.append(source)
+                except LakehouseError as error:
+                    errors.append(error)
+            return unsettled_sources
+
+        if unsettled_sources := look_at_each(self.sources):
+            time.sleep(SETTLE_SECONDS)
+            for source in look_at_each(unsettled_sources):
+                assert source.snapshots is not None
+                self.warn(
+                    "snapshot delayed",
+                    f"{source.snapshots.path}: files of a snapshot came, or grew, within {SETTLE_SECONDS:g} s. It and "
+                    "later ones are taken in by a run that finds them as they were. Run again when they are written.",
+                )
         if errors:
             raise errors[0]
 
-    def look_at(self, source: Source, stop: Callable[[], bool] = lambda: False) -> None:
+    def look_at(self, source: Source, stop: Callable[[], bool] = lambda: False) -> bool:
         """Take in what is new of one source. stop: asked before each snapshot.
 
-        Versions of a Delta table that are gone are left out: a later one has what they changed. Raises ConfigError for
-        a file that does not fit, StorageError, NotFound, KafkaUnavailable.
+        A snapshot of several files is taken in once they were the same at the look before, and had the same sizes: how
+        many there will be, nobody says. Return whether none waits for that. Versions of a Delta table that are gone are
+        left out: a later one has what they changed. Raises ConfigError for a file that does not fit, StorageError,
+        NotFound, KafkaUnavailable.
         """
         assert source.snapshots is not None
         waiting = self._times.snapshots_of(source)
+        topic_id = self._cluster.topics([source.topic])[source.topic].id
         # Once something was not written, the topic is read anew: what it holds is known then.
         topic = self._topics.pop(source.topic, None)
-        if topic is None:
+        if topic is None or topic.id != topic_id:
             topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
+            if (known := known_rows(Layout(self._settings.lake.path), topic)) is not None:
+                topic.expect(known.keys, known.newest_ms)
+        new_snapshots = [
+            snapshot
+            for snapshot in waiting
+            if topic.lacks(snapshot.time_ms) and (source.topic, snapshot.version) not in self._left_out
+        ]
+        settled_snapshots = self._settled(source, new_snapshots)
         gone: list[VersionGone] = []
         try:
-            for snapshot in waiting:
+            for snapshot in settled_snapshots:
                 if stop():
-                    return
-                if not topic.lacks(snapshot.time_ms) or (source.topic, snapshot.version) in self._left_out:
-                    continue
+                    return True
                 try:
                     self._take(source, snapshot, topic)
                 except VersionGone as error:
@@ -84,6 +114,17 @@ class Snapshotting:
             if gone:
                 self.warn("snapshot left out", _describe_gone(source.snapshots.path, gone))
         self._topics[source.topic] = topic
+        return len(settled_snapshots) == len(new_snapshots)
+
+    def _settled(self, source: Source, snapshots: list[SourceSnapshot]) -> list[SourceSnapshot]:
+        """Return the snapshots before the first whose files, or their sizes, were others at the look before."""
+        assert source.snapshots is not None
+        if "*" not in source.snapshots.path:
+            return snapshots  # one file each, which is renamed when it is whole
+        sizes_before = self._sizes.get(source.topic, {})
+        sizes_now = {snapshot.time_ms: file_sizes(snapshot.files) for snapshot in snapshots}
+        self._sizes[source.topic] = sizes_now
+        return list(takewhile(lambda each: sizes_before.get(each.time_ms) == sizes_now[each.time_ms], snapshots))
 
     def _take(self, source: Source, snapshot: SourceSnapshot, topic: SnapshotTopic) -> None:
         assert source.snapshots is not None
