@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,13 +84,18 @@ class Bench:
     def add(self, ticks: int) -> None:
         """Write ticks into bronze, and take them in one by one."""
         from lakehouse.run.scenario.replay import write_bronze
-        from lakehouse.spark.silver.query import Silver
 
         more = history(ticks, len(self.records) // 3 + 1)
         self.records += more
         write_bronze(self.lake, APP, more)
+        self.catch_up(*range(more[0].tick, more[-1].tick + 1))
+
+    def catch_up(self, *ticks: int) -> None:
+        """Take in ticks of bronze one by one; without ticks all at once."""
+        from lakehouse.spark.silver.query import Silver
+
         with Silver(self.lake, APP, lambda tick, records: None) as silver:
-            for tick in range(more[0].tick, more[-1].tick + 1):
+            for tick in ticks or (None,):
                 silver.catch_up(tick)
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
@@ -253,3 +259,18 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     assert bench.rows(SUMS) == bench.expected(SUMS, 7)
     anchors.drop_anchors(bench.lake.open(SUMS), [3])
     assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"
+
+
+@pytest.mark.rotated
+def test_a_rebuilt_table_has_no_anchors_of_the_damaged_one(bench: Bench) -> None:
+    from lakehouse.spark.history import anchors
+
+    bench.add(2)
+    bench.spark.sql(f"UPDATE delta.`{bench.layout.silver('sums')}` SET n = 1000")  # what an audit finds
+    assert bench.upkeep(SUMS, policy(every_ms=0, vacuum=False))["silver/sums"].anchor == 2
+    bench.add(2)
+    shutil.rmtree(bench.layout.silver("sums"))  # and what it advises
+    bench.catch_up()
+    assert anchors.read_index(bench.lake.open(SUMS)) == []
+    for tick in (2, 3, 4):
+        assert bench.rows(SUMS, AtTick(tick)) == bench.expected(SUMS, tick), tick

@@ -11,14 +11,15 @@ from lakehouse.markup.text import InNotebook, as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 
 REBUILD = (
-    "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
-    "the lake, and run the application."
+    "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table}, anchors/{table} where "
+    "they exist) from the lake, and run the application."
 )
 BACKFILL = "`lakehouse repair backfill {table}` rebuilds it; the tables that read it get the differences, too."
 BACKUP = "Bronze is only ever appended to: something else wrote there. Restore its folder from a backup."
 REQUARANTINE = (
     "The bytes are in bronze. To have the quarantine written again, stop the job, remove its folder below quarantine/, "
-    "and rebuild the table: remove silver/{table} (and state/{table}, late/{table} where they exist), and run."
+    "and rebuild the table: remove silver/{table} (and state/{table}, late/{table}, anchors/{table} where they exist), "
+    "and run."
 )
 # By fault (see lakehouse.spark.audit.fates): the actual state, the expected one, and what to do. {n}: offsets.
 TEXTS = {

@@ -148,8 +148,10 @@ def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
     table = open_table.table
     remove_unfinished(open_table)
     if not open_table.table_exists():
-        # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
-        for table_path in (open_table.layout.state(table.name), open_table.late):
+        # Its folder may have been removed to rebuild it: then all else that is left of it is removed as well. Reads of
+        # the past would begin at its anchors, although their rows may be what it was rebuilt for.
+        layout = open_table.layout
+        for table_path in (layout.state(table.name), open_table.late, layout.anchors(table.name)):
             folders.remove_folder(open_table.spark, table_path)
     _create_place(open_table, open_table.visible, visible_schema, swapped=swapped)
     if open_table.state != open_table.visible:
