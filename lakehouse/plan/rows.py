@@ -21,7 +21,7 @@ from lakehouse.plan.expression.expression import (
     read_by,
     sql_part,
 )
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, joined_columns
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, is_same_type, joined_columns
 from lakehouse.plan.names.join_words import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress, refuse_history
 from lakehouse.plan.origin import Node, key_columns, upstream_part
@@ -257,7 +257,7 @@ def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[
 
 
 def _check_same_type(subject: str, key_text: str, key_type: str, column: Column) -> None:
-    if key_type and column.type and base_type(key_type) != base_type(column.type):
+    if key_type and column.type and not is_same_type(key_type, column.type):
         raise PlanError(
             f"{subject}: the key {key_text} is a {key_type}, and {column.name!r} a {column.type}: they are never "
             "equal. Cast one of the two before its table."

@@ -176,6 +176,33 @@ def test_refused(make: Any, says: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(
+    ("left_type", "right_type"),
+    [
+        ("decimal(38, 10)", "decimal(38, 0)"), ("decimal(12)", "decimal(12, 2)"), ("array<int>", "array<string>"),
+        ("struct<x: int, y: int>", "struct<y: int, x: int>"), ("struct<x: int>", "struct<X: int>"),
+    ],
+)  # fmt: skip
+def test_keys_of_like_types_are_not_joined(left_type: str, right_type: str) -> None:
+    """Spark would convert one of them: 1.5 found the row of 2."""
+    left = lh.stream("l", key=f"k {left_type}", schema="a bigint", key_format="json")
+    right = lh.stream("r", key=f"k {right_type}", schema="b bigint", key_format="json").latest("rt")
+    table = left.latest("lt")
+    joins = (
+        lambda: table.join(right, prefix="r_"), lambda: table.join(right, on="k", prefix="r_"),
+        lambda: left.join(right, prefix="r_"), lambda: left.join(right, prefix="r_", broadcast=True),
+    )  # fmt: skip
+    for join in joins:
+        with pytest.raises(PlanError, match="they are never equal"):
+            join()
+
+
+def test_types_that_are_written_otherwise_are_the_same() -> None:
+    left = lh.stream("l", key="k struct<`x`:DECIMAL, Y : String>", schema="a bigint", key_format="json")
+    right = lh.stream("r", key="k struct<x: decimal(10, 0), Y: string>", schema="b bigint", key_format="json")
+    left.join(right.latest("rt"), prefix="r_")
+
+
 def test_the_time_of_a_row_that_a_table_keeps_may_decide() -> None:
     """It is taken out as it was put in; a column that is made again from others is not a change's any more."""
     kept = A.with_columns(changed_at="rowtime").table("kept")

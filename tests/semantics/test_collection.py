@@ -78,6 +78,8 @@ def test_equal_structs_arrays_and_nans_are_one_value() -> None:
 def test_the_first_of_equals_is_kept() -> None:
     first, second = {"n": 1}, {"n": 1}
     assert folded(CollectSet(), [first, second])[0] is first
+    values = [{"n": 1, "t": letter} for letter in "abcd"]
+    assert folded(TopK(2, distinct=True, by="n"), values) == values[:2]
 
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), CountDistinct(), TopK(2), Histogram()])

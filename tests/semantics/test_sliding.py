@@ -66,6 +66,14 @@ def test_records_before_the_difference_share_the_first_window() -> None:
     }  # fmt: skip
 
 
+def test_a_window_that_begins_with_the_epoch_tells_no_other_where_it_begins() -> None:
+    # difference 5    -3 -2 | 0    2      5
+    #                         0----o------o    ends at 5; the one right after 2 is [3, 8]
+    for times in ([-3, -2, 2, 5], [-3, -2, 5, 2]):
+        cells, _, _ = applied(SlidingWindows(LISTED, Sliding(5, 100)), times)
+        assert held(cells)[Span(3, 8)] == [5]
+
+
 def test_a_second_record_of_the_same_time_makes_no_new_window() -> None:
     cells, steps, _ = applied(SlidingWindows(LISTED, Sliding(10, 100)), [20, 20])
     assert shown(steps[1]) == [(Span(10, 20), [20, 20], 20)]

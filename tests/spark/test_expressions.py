@@ -199,6 +199,21 @@ def test_a_column_of_a_type_that_a_table_cannot_keep_is_refused(spark: SparkSess
         check_application(spark, lh.app(events.select(f"{text} AS x").latest("a")))
 
 
+def test_a_join_on_a_type_that_only_spark_knows_is_refused_if_it_is_another(spark: SparkSession) -> None:
+    events = lh.stream("events", key="id string", schema="m map<string, int>, d decimal(12, 2), a bigint")
+    table = lh.stream("names", key="name string", schema="b bigint").latest("names")
+    prices = lh.stream("prices", key="price decimal(12, 2)", schema="b bigint", key_format="json").latest("prices")
+    refused = (
+        (events.join(table, on="m['a']", prefix="n_").latest("a"), "'m.*' is a int, and the key 'name' .* a string"),
+        (events.latest("e").join(table, on="m['a']", prefix="n_").table("a"), "'m.*' is a int, and the key 'name'"),
+        (events.join(prices, on="d * 2", prefix="n_").latest("a"), r"is a decimal\(.*\), and the key 'price' .* a dec"),
+    )  # fmt: skip
+    for joined, message in refused:
+        with pytest.raises(PlanError, match=message):
+            check_application(spark, lh.app(joined))
+    check_application(spark, lh.app(events.join(table, on="cast(m['a'] AS string)", prefix="n_").latest("a")))
+
+
 @pytest.mark.parametrize("text", ["array()", "map()", "array(null)", "named_struct('y', array(map(t, null)))"])
 def test_a_column_whose_parts_have_no_type_is_refused(spark: SparkSession, text: str) -> None:
     events = lh.stream("events", key="id string", schema=SCHEMA)

@@ -73,6 +73,32 @@ def test_aggregates_and_columns_may_have_names_that_are_used_inside(spark: Spark
     assert len(result.quarantine["names"]) == 3
 
 
+@pytest.mark.rotated
+def test_columns_may_have_the_names_that_spark_gives_to_those_without_one(spark: SparkSession, tmp_path: Path) -> None:
+    from lakehouse.run.scenario.replay import SparkReplay
+
+    schema = "col2 bigint, col3 double"
+    judged = lh.stream("numbers", key="col1 string", schema=schema).expect("positive", "col2 > 0")
+    warned = lh.stream("numbers", key="col1 string", schema=schema, name="warned")
+    warned = warned.expect("positive", "col2 > 0", otherwise="warn")
+    counts = judged.group_by("col1").agg(col2=lh.count(), col3=lh.min("col3"), col4=lh.max("col3")).table("counts")
+    app = lh.app(judged.latest("newest").history(), counts, counts.history(), warned.latest("all_of_them"))
+    # The zero that comes first by its place is not the first that Spark reads.
+    values = {(0, 0): (1, -0.0), (0, 1): (3, None), (1, 0): (2, 0.0), (1, 1): (-7, 1.0)}
+    records = []
+    for (partition, offset), (n, x) in values.items():
+        time, data = 20 - 10 * partition, json.dumps({"col2": n, "col3": x}).encode()
+        records.append(Record("numbers", "id", partition, offset, time, b"a", data, 1, time))
+    expected = model.run(app, records, decode_record)
+    result = SparkReplay(spark, tmp_path)(app, records)
+    for table in app.tables:
+        assert result.tables[table.name] == expected.tables[table.name], table.name
+        assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert repr(result.tables["counts"]) == repr(expected.tables["counts"]), "the zero that came first, with its sign"
+    ((_, reason),) = result.quarantine["numbers"]
+    assert reason == "expectation positive: col2 > 0, found -7"
+
+
 @pytest.mark.slow
 def test_what_is_made_of_rows_may_have_names_that_are_used_inside(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.scenario.replay import SparkReplay

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan.expression import type_checks
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name, sql_type
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, check_name, is_same_type, sql_type
 from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
@@ -329,7 +329,7 @@ def parse_key_expressions(
     key_expressions = tuple(parse_expression(key_text, columns, subject) for key_text in key_texts)
     for key_expression, column in zip(key_expressions, key_columns, strict=True):
         expression_kind, key_type = expression_type(key_expression, columns), column.type
-        if expression_kind and key_type and base_type(expression_kind) != base_type(key_type):
+        if expression_kind and key_type and not is_same_type(expression_kind, key_type):
             raise PlanError(
                 f"{subject}: {key_expression.text!r} is a {expression_kind}, and the table's key {column.name!r} a "
                 f"{key_type}: they are never equal. Write cast({key_expression.text} AS {key_type})."

@@ -286,6 +286,21 @@ def base_type(type_text: str) -> str:
     return re.split(r"[<(]", type_text, maxsplit=1)[0].strip().lower()
 
 
+@lru_cache(maxsize=1024)
+def is_same_type(type_text: str, other_text: str) -> bool:
+    """Say whether two types are the same in all their parts, however they are written."""
+    return _plain_type(type_text) == _plain_type(other_text)
+
+
+def _plain_type(type_text: str) -> str:
+    parsed_type = parse_type(type_text).copy()
+    for name in parsed_type.find_all(exp.Identifier):
+        name.set("quoted", True)
+    # Spark's DECIMAL has ten digits, and none after the point where no scale is written.
+    with_precision = re.sub(r"\bdecimal\b(?!`|\()", "decimal(10, 0)", sql_type(parsed_type))
+    return re.sub(r"\bdecimal\((\d+)\)", r"decimal(\1, 0)", with_precision)
+
+
 def field_types(struct_type: str) -> dict[str, str]:
     """Return the types of a struct's fields, by their names."""
     return {field.name: sql_type(field.kind) for field in parse_type(struct_type).expressions}

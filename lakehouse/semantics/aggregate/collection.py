@@ -142,7 +142,10 @@ class TopK(Shown):
 
 def _distinct_values(values: list[Any]) -> list[Any]:
     """Return the values without repetitions: the first of equal values."""
-    return list({hashable_form(value): value for value in reversed(values)}.values())
+    first_by_form: dict[Any, Any] = {}
+    for value in values:
+        first_by_form.setdefault(hashable_form(value), value)
+    return list(first_by_form.values())
 
 
 @dataclass(frozen=True, slots=True)

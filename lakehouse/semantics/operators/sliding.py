@@ -76,7 +76,9 @@ class _Run:
                     return  # an earlier record of the same time has created all windows that this record needs
                 previous_time = cell.time
             else:
-                left_cell, previous_time = cell, cell.time
+                left_cell = cell
+                # The window that ends at the record may begin with the epoch, and know a later time than this one.
+                previous_time = cell.time if previous_time is None else previous_time
                 break
         if (
             previous_time is not None

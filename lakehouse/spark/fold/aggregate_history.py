@@ -27,6 +27,7 @@ from lakehouse.spark.fold.forms.aggregates import (
 )
 from lakehouse.spark.fold.python_aggregates import PythonFold
 from lakehouse.spark.fold.table_fold import OpeningRows
+from lakehouse.spark.padded_struct import padded_struct
 
 TIMES = (("_start", VALID_FROM), ("_end", VALID_TO))
 
@@ -66,7 +67,7 @@ class AggregateHistoryFold(history_rows.SqlHistoryFold, AggregateFold):
         units = [f"_in_{form.name}" for form in self.forms]
         points = records.select(*group, F.col("rowtime").alias("_from"), "_position", F.lit(1).alias("_new"), *units)
         if rows is not None:
-            accumulators = F.struct(*[f"`{form.accumulator}`" for form in self.forms], F.lit(0)).alias("_kept")
+            accumulators = padded_struct(*[f"`{form.accumulator}`" for form in self.forms]).alias("_kept")
             times = [F.unix_millis(VALID_FROM).alias("_from"), F.unix_millis(VALID_TO).alias("_kept_to")]
             kept_points = self.touched_rows(rows, records).select(*group, *times, "_position", accumulators)
             points = points.unionByName(kept_points, allowMissingColumns=True)

@@ -16,6 +16,7 @@ from lakehouse.semantics.aggregate.undo import CustomRows, FromRows
 from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, Failed, Tally, merge_failures
 from lakehouse.semantics.position import Position
 from lakehouse.spark.fold.forms.aggregates import Form
+from lakehouse.spark.padded_struct import padded_struct
 from lakehouse.spark.stream.decoded import is_unmet
 
 Describe: TypeAlias = Callable[[Any], str]  # makes the text of the first failure, of what was observed
@@ -56,7 +57,7 @@ class FailureCounter:
             .alias(column_name)
             for column_name in shown_types
         ]  # fmt: skip
-        first_values = F.when(is_counted, F.struct(*values, F.lit(0)))
+        first_values = F.when(is_counted, padded_struct(*values))
 
         def describe(values_row: Row) -> str:
             values = values_row.asDict()

@@ -20,6 +20,7 @@ from lakehouse.spark.fold.history_rows import SqlHistoryFold, with_times
 from lakehouse.spark.fold.latest import LatestFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
 from lakehouse.spark.fold.table_fold import ReadRows
+from lakehouse.spark.padded_struct import padded_struct
 
 
 class LatestHistoryFold(SqlHistoryFold, LatestFold):
@@ -73,7 +74,7 @@ class LatestHistoryFold(SqlHistoryFold, LatestFold):
             *self.table.group,
             F.col("rowtime").alias("_from"),
             F.col("_tombstone").alias("_is_delete"),
-            F.struct(*self._value_names, F.lit(0)).alias("_row"),
+            padded_struct(*self._value_names).alias("_row"),
             *self.order_columns,
             F.lit(False).alias("_is_kept"),
             F.lit(None).cast("bigint").alias("_kept_to"),
@@ -86,7 +87,7 @@ class LatestHistoryFold(SqlHistoryFold, LatestFold):
             *self.table.group,
             F.unix_millis(VALID_FROM).alias("_from"),
             self._is_kept_delete().alias("_is_delete"),
-            F.struct(*self._value_names, F.lit(0)).alias("_row"),
+            padded_struct(*self._value_names).alias("_row"),
             *self.order_columns,
             F.lit(True).alias("_is_kept"),
             F.unix_millis(VALID_TO).alias("_kept_to"),

@@ -27,12 +27,13 @@ from lakehouse.errors import PlanError
 from lakehouse.phases import phase
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App, input_stream
-from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.expression import Expression, name_text, parse_expression
 from lakehouse.plan.expression.schema import without_duplicates
 from lakehouse.plan.names.field import check_names
 from lakehouse.plan.operator import Having
-from lakehouse.plan.origin import Source
+from lakehouse.plan.origin import Source, TableJoin
 from lakehouse.plan.refused.place import Place, message_with_place
+from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -41,6 +42,7 @@ from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
 from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.jvm.tree.analysis import pattern_fault
+from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.table import tables
 
 # How Py4J begins an error of Java that PySpark does not translate.
@@ -59,6 +61,7 @@ def check_application(spark: SparkSession, app: App) -> None:
 def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for part in stream.source.parts:
         _check_stream(spark, part)
+    _check_join_keys(spark, stream)
     if isinstance(stream.source, Crossings):
         _check_patterns(spark, stream.what, stream.source.when)
         rows = spark.createDataFrame([], tables.visible_schema(spark, stream.source.table))
@@ -77,6 +80,42 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
             _check_items(_frame_before_step(spark, stream, number), stream.what, step.expressions)
+
+
+def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
+    """Raise PlanError for a join whose sides have keys of different types: Spark would convert one of them."""
+    source = stream.source
+    match source:
+        case TableJoin():
+            frame, expressions, table = tables.empty_stream(spark, source.stream), source.on, source.table
+        case ForeignKeyJoin():
+            frame, expressions, table = _empty_table(spark, source.left), source.on, source.right
+        case RowsJoin():
+            left = source.left
+            expressions = tuple(parse_expression(name_text(name), left.columns, stream.what) for name in left.key)
+            frame, table = _empty_table(spark, left), source.right
+        case _:
+            return
+    for item in expressions:
+        _check_patterns(spark, stream.what, item)
+    try:
+        computed_types = frame.select(*computed_keys(frame, expressions)).schema
+    except READ_ERRORS as error:
+        texts = ", ".join(repr(item.text) for item in expressions)
+        raise PlanError(f"{stream.what}: Spark can't take {texts}: {_first_line(error)}") from error
+    key_types = {field.name: field.dataType for field in tables.visible_schema(spark, table)}
+    for item, computed, name in zip(expressions, computed_types, table.key, strict=True):
+        found_type, expected_type = computed.dataType.simpleString(), key_types[name].simpleString()
+        if found_type != expected_type:
+            message = (
+                f"{stream.what}: {item.text!r} is a {found_type}, and the key {name!r} of table {table.name!r} a "
+                f"{expected_type}: they are never equal. Cast one of the two."
+            )
+            raise PlanError(message_with_place(message, item.place))
+
+
+def _empty_table(spark: SparkSession, table: Table) -> DataFrame:
+    return spark.createDataFrame([], tables.visible_schema(spark, table))
 
 
 def _check_expectations(spark: SparkSession, stream: Stream, source: Source) -> None:

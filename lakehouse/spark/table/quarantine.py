@@ -19,6 +19,7 @@ from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.padded_struct import padded_struct
 from lakehouse.spark.stream.decoded import decode_records, is_unmet, judging_time
 from lakehouse.spark.transaction import append, new_table
 
@@ -60,7 +61,7 @@ def _unmet_columns(source: Source) -> list[Column]:
     if not source.judged_expectations:
         return []
     numbers = [F.when(is_unmet(item), F.lit(number)) for number, item in enumerate(source.judged_expectations)]
-    return [F.coalesce(*numbers).alias("unmet"), F.struct(*_shown_columns(source), F.lit(0)).alias("found")]
+    return [F.coalesce(*numbers).alias("unmet"), padded_struct(*_shown_columns(source)).alias("found")]
 
 
 def _shown_columns(source: Source) -> list[str]:

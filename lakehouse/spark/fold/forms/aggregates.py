@@ -200,7 +200,12 @@ class ExtremeForm(Form):
     """MIN and MAX."""
 
     def batch(self) -> Column:
-        return F.min(self._input) if self.item.kind == "min" else F.max(self._input)
+        extreme = F.min(self._input) if self.item.kind == "min" else F.max(self._input)
+        if self.bound.visible_type not in ("double", "float"):
+            return extreme
+        # The two zeros are equal: the one that came first counts.
+        first_zero = F.min_by(self._input, F.when(self._input == 0, F.col("_position")))
+        return F.when(extreme == 0, first_zero).otherwise(extreme)
 
     def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return (
