@@ -132,6 +132,10 @@ def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -
     made(every_seconds=3600.0).run_if_due(20)
     made(every_seconds=0.0, enabled=False).run_if_due(20)
     assert len(calls) == 3
+    anew = made(every_seconds=0.0)  # the note says tick 20, and bronze was made anew
+    for tick in range(1, 5):
+        anew.run_if_due(tick)
+    assert len(calls) == 4
     (tmp_path / "control" / "upkeep" / "silver.json").write_text("{half a")
     broken = made(every_seconds=0.0)
     broken._do_upkeep = lambda policy: 1 // 0  # type: ignore[assignment, return-value]

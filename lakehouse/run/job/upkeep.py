@@ -55,7 +55,8 @@ class Upkeeping:
     def run_if_due(self, tick: int) -> None:
         """Do the upkeep if it is due, between the batch that ended with a tick and the next one."""
         now = time.time()
-        if not self._last:
+        # Its tick is ahead of one of a bronze that was made anew, or put back from an older copy, beside this note.
+        if not self._last or self._last["tick"] > tick:
             self._write({"tick": tick, "at": now, "vacuum_at": now})
         ticks_passed, seconds_passed = tick - self._last["tick"], now - self._last["at"]
         if (

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.commit_metadata import CommitMetadata, TableCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
-from lakehouse.semantics.commit_number import EVER
+from lakehouse.semantics.commit_number import EVER, NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter
@@ -70,15 +70,29 @@ def nearest_anchor(open_table: OpenTable, cut: Cut) -> Anchor | None:
 
 def keep_anchor(open_table: OpenTable, tick: int, reason: str) -> int | None:
     """Copy the table's last version up to a tick as an anchor; return its tick, or None if there is no such version."""
+    if (last_version := _last_version(open_table, tick)) is None:
+        return None
+    anchor, commit, through = last_version
+    if all(row["tick"] != anchor.tick for row in read_index(open_table)):
+        _copy_anchor(open_table, anchor, commit, through, reason)
+    return anchor.tick
+
+
+def has_first_version(open_table: OpenTable) -> bool:
+    """Say whether Delta still has the table as it was before its first tick, and a commit that says so."""
+    # The oldest commits leave a log first: then the rest of a long log is not walked in vain.
+    is_log_whole = commit_log_of(open_table.spark, open_table.state.path).info_at(0) is not None
+    return is_log_whole and _last_version(open_table, NO_TICK) is not None
+
+
+def _last_version(open_table: OpenTable, tick: int) -> tuple[Anchor, Commit, int | None] | None:
+    """Return the table's last version up to a tick, its commit, and the largest event time; None if Delta has none."""
     for commit, through in _commits_back(open_table, tick):
         try:
-            if (anchor := _open_version(open_table, commit)) is None:
-                continue
+            if (anchor := _open_version(open_table, commit)) is not None:
+                return anchor, commit, through
         except AnalysisException:
             return None  # Delta no longer has this version, nor any before it
-        if all(row["tick"] != anchor.tick for row in read_index(open_table)):
-            _copy_anchor(open_table, anchor, commit, through, reason)
-        return anchor.tick
     return None
 
 

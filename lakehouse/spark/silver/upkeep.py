@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from lakehouse.duration import duration_ms
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.origin import Source
-from lakehouse.semantics.commit_number import EVER
+from lakehouse.semantics.commit_number import EVER, NO_TICK
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
 from lakehouse.spark.history import anchors
@@ -282,15 +282,16 @@ def _describe_versions(ms: int) -> str:
 
 def _plan_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, tuple[int, ...]]:
     """Return the tick of the anchor that is due, None if none is, and the ticks of surplus ones."""
-    table_place = open_table.state
     copies = anchors.read_index(open_table)
     applied_tick = open_table.read_progress().tick
     anchor_tick = None
-    if not copies and open_table.read_skipped_offsets() is not None:
-        # Bronze lacks the rows with which a restored table began: after Delta's versions only an anchor has them.
-        anchor_tick = open_table.lake.commits(table_place)[0].tick
+    lacks_first = open_table.read_skipped_offsets() is not None and all(row["tick"] > NO_TICK for row in copies)
+    if lacks_first and anchors.has_first_version(open_table):
+        # Bronze lacks the rows with which a restored table began: after Delta's versions only an anchor has them. There
+        # may be a later anchor already, made before a revert or a backfill.
+        anchor_tick = NO_TICK
     elif not copies or copies[0]["tick"] < applied_tick:
-        created_ms = newest_snapshot(open_table.spark, table_place.path).created_ms
+        created_ms = newest_snapshot(open_table.spark, open_table.state.path).created_ms
         last_ms = copies[0]["made_at"] if copies else created_ms
         anchor_tick = applied_tick if now_ms - last_ms >= policy.anchors_every else None
     made_anchors = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
