@@ -207,6 +207,37 @@ def test_threads_of_one_process_share_a_session_that_ends_with_the_last_lease(la
     assert failures == []
 
 
+@pytest.mark.parametrize("failing", ["give back", "take"])
+def test_a_store_that_is_away_for_a_moment_leaves_no_lease_that_its_own_process_can_not_take(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    put_object = store.put_object
+
+    def away(path: str, *arguments: object, **options: object) -> bool:
+        if path.startswith(lake.path):
+            raise StorageError("away for a moment")
+        return True
+
+    def put_and_away(path: str, *arguments: object, **options: object) -> bool:
+        put_object(path, *arguments, **options)  # type: ignore[arg-type]
+        return away(path)
+
+    with Lease(Layout(lake.uri).lease("silver-other"), "another table, which keeps the session"):
+        lease = Lease(lake.path, "table 'visits'")
+        if failing == "give back":
+            lease.acquire()
+            monkeypatch.setattr(store, "put_object", away)
+            lease.release()
+        else:
+            monkeypatch.setattr(store, "put_object", put_and_away)
+            with pytest.raises(StorageError, match="away"):
+                lease.acquire()
+        monkeypatch.setattr(store, "put_object", put_object)
+        for _ in range(2):
+            with lease, pytest.raises(LeaseHeld):
+                Lease(lake.path, "table 'visits'").acquire()
+
+
 def test_a_lease_of_unreadable_content_is_free_and_a_store_that_is_away_is_said(lake: Lake) -> None:
     store.put_object(f"{lake.path}/{7:020}.json", b"\xff{")
     store.put_object(f"{lake.path}/readme.txt", b"not a number")

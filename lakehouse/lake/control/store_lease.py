@@ -32,6 +32,7 @@ class StoreLease:
         self._folder, self._label = folder, label
         self._session: StoreSession | None = None
         self._number = -1
+        self._claim_id = ""
 
     @property
     def is_held(self) -> bool:
@@ -40,9 +41,12 @@ class StoreLease:
     def take(self) -> None:
         session = self._own_session()
         session.join()
+        self._claim_id = uuid.uuid4().hex
+        session.claims.add(self._claim_id)
         try:
             self._number = self._claim(session)
         except BaseException:
+            session.claims.discard(self._claim_id)
             session.leave()
             raise
         self._session = session
@@ -50,9 +54,9 @@ class StoreLease:
     def check(self) -> None:
         """Raise LeaseHeld if a process holds it, this one too; take nothing. Raises StorageError."""
         numbers = self._numbers()
-        holder_id = self._holder_of(max(numbers)) if numbers else None
+        session = self._own_session()
+        holder_id = self._holder_of(max(numbers), session) if numbers else None
         if holder_id is not None:
-            session = self._own_session()
             session.join()
             try:
                 self._refuse_living(session, holder_id)
@@ -65,6 +69,7 @@ class StoreLease:
             with suppress(StorageError):
                 if store.put_object(self._path(self._number + 1), FREE, new=True):
                     store.delete_object(self._path(self._number))
+            self._session.claims.discard(self._claim_id)
             self._session.leave()
             self._session = None
 
@@ -75,11 +80,11 @@ class StoreLease:
 
     def _claim(self, session: StoreSession) -> int:
         """Write the next number as this session's, and return it. Raises LeaseHeld."""
-        content = json.dumps({"session": session.id, "claim": uuid.uuid4().hex}).encode()
+        content = json.dumps({"session": session.id, "claim": self._claim_id}).encode()
         while True:
             numbers = self._numbers()
             number = max(numbers, default=-1) + 1
-            ended_session = self._holder_of(number - 1) if numbers else None
+            ended_session = self._holder_of(number - 1, session) if numbers else None
             if ended_session is not None:
                 self._refuse_living(session, ended_session)
             # A PUT whose answer was lost is sent again, and then refused for its own sake.
@@ -103,10 +108,16 @@ class StoreLease:
     def _own_session(self) -> StoreSession:
         return session_of(self._folder.rpartition("/leases/")[0])
 
-    def _holder_of(self, number: int) -> str | None:
-        """Return the session that wrote a number; None if the lease was given back."""
+    def _holder_of(self, number: int, session: StoreSession) -> str | None:
+        """Return the session that wrote a number; None if the lease was given back.
+
+        Also if this process wanted to give it back, and the store did not answer: the number is still there.
+        """
         stored_object = store.get_object(self._path(number))
-        return None if stored_object is None else _parse_session(stored_object.content)
+        holder = None if stored_object is None else _parse_claim(stored_object.content)
+        if holder is None or (holder[0] == session.id and holder[1] not in session.claims):
+            return None
+        return holder[0]
 
     def _refuse_living(self, session: StoreSession, holder_id: str) -> None:
         """Raise LeaseHeld if a session lives."""
@@ -139,9 +150,9 @@ def find_holders(folder: str) -> dict[str, str]:
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
         newest_objects = list(pool.map(store.get_object, newest_paths))
     sessions_by_name = {
-        name: session_id
+        name: claim[0]
         for name, stored in zip(numbers_by_name, newest_objects, strict=True)
-        if stored is not None and (session_id := _parse_session(stored.content)) is not None
+        if stored is not None and (claim := _parse_claim(stored.content)) is not None
     }
     control_folder = folder.rpartition("/leases")[0]
     holders = {session_id: describe_session(control_folder, session_id) for session_id in {*sessions_by_name.values()}}
@@ -160,9 +171,10 @@ def _numbers_in(object_names: Iterable[str]) -> Iterator[int]:
             yield int(name)
 
 
-def _parse_session(content: bytes) -> str | None:
+def _parse_claim(content: bytes) -> tuple[str, str] | None:
+    """Return the session of a lease's object, and its claim; None for one that was given back, or can't be read."""
     with suppress(ValueError):
         parsed: Any = json.loads(content)
         if isinstance(parsed, dict) and isinstance(parsed.get("session"), str):
-            return str(parsed["session"])
+            return str(parsed["session"]), str(parsed.get("claim"))
     return None

@@ -73,6 +73,8 @@ class StoreSession:
     def __init__(self, folder: str) -> None:
         self.id = uuid.uuid4().hex
         self._folder, self._holder = folder, Holder.of_this_process()
+        # The claims of leases that this process wants or holds: one that it could not give back is not among them.
+        self.claims: set[str] = set()
         self._lock = threading.Lock()
         self._lease_count = 0
         self._ended = threading.Event()
