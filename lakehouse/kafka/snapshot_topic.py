@@ -255,7 +255,8 @@ class SnapshotTopic:
         """Return a ConfigError for a snapshot that the topic does not take; KafkaUnavailable for what may pass."""
         outcome = f"topic {self.topic!r}: nothing of the snapshot of {moment_text(time_ms)} was written"
         if error.code() == KafkaError.INVALID_TIMESTAMP:
-            ((setting, longest_ms),) = TO_COME.items()
+            ((ahead_setting, longest_ms),) = TO_COME.items()
+            setting = ahead_setting if time_ms > time.time() * 1000 else "message.timestamp.before.max.ms"
             return ConfigError(
                 f"{outcome}: {error.str()}. Expected a time that the topic takes; by default, Kafka 4 takes none that "
                 "is more than an hour ahead of its clock. Correct the time; or: kafka-configs --bootstrap-server ... "

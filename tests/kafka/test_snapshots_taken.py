@@ -9,14 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, DataLoss, KafkaUnavailable, NotFound
-from lakehouse.kafka.snapshot_topic import SnapshotTopic, create_topic
+from lakehouse.kafka import snapshot_topic
+from lakehouse.kafka.snapshot_topic import SnapshotRow, SnapshotTopic, create_topic
 from lakehouse.kafka.topics import FOR_EVER, Cluster
+from lakehouse.kafka.transactional import TransactionFailed
 from lakehouse.run.snapshots import taking
 from lakehouse.run.snapshots.taking import Snapshotting, keep_looking
 from lakehouse.run.start.topics import check_topics
@@ -183,6 +185,27 @@ def test_that_kafka_refuses_again_and_again_is_told_once(snapshotting, cluster, 
     assert told == [
         ("snapshot delayed", "user 'u' may not WRITE, at look 2. Every 0.05 s it is tried again."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaUnavailable, "may not WRITE topic 'given-up-.*; grant it with"),
+        (KafkaError.REQUEST_TIMED_OUT, KafkaUnavailable, "It is written at the next look"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, ConfigError, "such as max.message.bytes"),
+        (KafkaError.INVALID_TIMESTAMP, ConfigError, r"--add-config message\.timestamp\.before\.max\.ms="),
+    ],
+)
+def test_the_reason_of_a_transaction_that_was_given_up_is_told(cluster, monkeypatch, code, kind, message):
+    create_topic(cluster, f"given-up-{code}", 1)
+    topic = SnapshotTopic(cluster, {}, f"given-up-{code}")
+
+    def give_up(*_: Any) -> None:
+        raise TransactionFailed(KafkaError(code))
+
+    monkeypatch.setattr(snapshot_topic, "open_transaction", give_up)
+    with pytest.raises(kind, match=message):
+        topic.write(1, [SnapshotRow(b"k", b"v", "file", 1)], allow_empty=False)
 
 
 @pytest.mark.parametrize(

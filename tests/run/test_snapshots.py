@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 from pyarrow import parquet
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError, NotFound
+from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.kafka.snapshot_topic import SnapshotRow
 from lakehouse.plan.origin import Source
 from lakehouse.run.snapshots.files import list_snapshots, time_of_name, time_text
@@ -216,3 +216,19 @@ def test_a_missing_folder_or_table_is_named(tmp_path):
         only_rows(source_of(tmp_path / "none/c-{at}.csv", "name string"))
     with pytest.raises(NotFound, match="no Delta table"):
         only_rows(source_of(tmp_path / "none", kind="delta"))
+
+
+def test_a_delta_table_that_can_not_be_read_is_named(tmp_path):
+    """By an error of lakehouse's own: any other would end the thread that looks for snapshots."""
+    path = tmp_path / "c"
+    write_deltalake(path, pa.Table.from_pylist(ROWS))
+    log_entry = path / "_delta_log" / f"{0:020d}.json"
+    written_log = log_entry.read_text()
+    log_entry.write_text("no JSON")
+    with pytest.raises(StorageError, match=rf"{path}: can't be read as a Delta table"):
+        only_rows(source_of(path, kind="delta"))
+    log_entry.write_text(written_log)
+    (file,) = path.glob("*.parquet")
+    file.write_bytes(b"no Parquet")
+    with pytest.raises(StorageError, match=rf"{path}: can't be read as a Delta table"):
+        only_rows(source_of(path, kind="delta"))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.errors import ConfigError, NotFound, reason_of_error
+from lakehouse.errors import ConfigError, NotFound, StorageError, reason_of_error
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake import store
@@ -88,23 +88,34 @@ def time_text(time_ms: int) -> str:
 def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:
     """Return the versions of a Delta table that its log still has. Two at one millisecond have one time each.
 
+    Raises NotFound; StorageError for a table that can't be read, or its store.
     Whether a version is whole is known when its files are read: see VersionGone.
     """
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        table = store.open_delta(declared.path)
+        commits = store.open_delta(declared.path).history()
     except TableNotFoundError:
         raise NotFound(
             f"{declared.path}: found no Delta table; expected the folder of one, with a _delta_log."
         ) from None
+    except (DeltaError, OSError) as error:
+        raise unreadable_table(declared.path, error) from None
     snapshots: list[SourceSnapshot] = []
-    for commit in sorted(table.history(), key=lambda commit: int(commit["version"])):
+    for commit in sorted(commits, key=lambda commit: int(commit["version"])):
         time_ms = check_time(int(commit["timestamp"]), declared.path)
         if snapshots and time_ms <= snapshots[-1].time_ms:  # a clock that went back: the versions have the order
             time_ms = snapshots[-1].time_ms + 1
         snapshots.append(SourceSnapshot(time_ms, (declared.path,), int(commit["version"])))
     return snapshots
+
+
+def unreadable_table(path: str, error: Exception) -> StorageError:
+    """Return the error for a Delta table that can't be read."""
+    return StorageError(
+        f"{path}: can't be read as a Delta table: {error}. Expected one that this user may read, with features that "
+        "delta-rs knows. Look at the table, and for a store at [lake] options."
+    )
 
 
 def _path_pattern(path: str) -> re.Pattern[str]:

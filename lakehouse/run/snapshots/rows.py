@@ -20,7 +20,7 @@ from lakehouse.lake import store
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.format_traits import JSON
 from lakehouse.plan.origin import Source
-from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_time
+from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_time, unreadable_table
 
 BATCH_ROWS = 10_000
 # What delta-rs says of a version before the oldest checkpoint, once the log's earlier commits were removed.
@@ -32,7 +32,7 @@ def read_rows(source: Source, snapshot: SourceSnapshot) -> Iterator[SnapshotRow]
     """Yield the rows of a snapshot as records of its topic.
 
     Raises ConfigError, with the file and the row, for a row that does not fit the declaration, or has no key;
-    VersionGone, NotFound.
+    VersionGone, NotFound, StorageError.
     """
     assert source.snapshots is not None
     columns = (*source.key, *source.value)
@@ -181,21 +181,24 @@ def _parquet_batches(path: str, columns: tuple[Column, ...]) -> Iterator[Any]:
 
 
 def _delta_batches(path: str, version: int, columns: tuple[Column, ...]) -> Iterator[Any]:
-    """Yield the rows of a version. Raises VersionGone; ConfigError for a table that delta-rs can't read."""
+    """Yield the rows of a version. Raises VersionGone; StorageError for a table that can't be read."""
+    import pyarrow as pa
     from deltalake.exceptions import DeltaError
 
     try:
         dataset = store.open_delta(path, version).to_pyarrow_dataset()
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
         if LOG_CUT_OFF in str(error):
             raise VersionGone(path, version, "the log no longer has its beginning") from None
-        raise ConfigError(f"{path}: version {version} can't be read: {error}.") from None
+        raise unreadable_table(path, error) from None
     _check_names(path, dataset.schema.names, columns)
     try:
         for batch in dataset.to_batches(columns=[column.in_topic.name for column in columns], batch_size=BATCH_ROWS):
             yield _in_microseconds(batch)
     except FileNotFoundError as error:
         raise VersionGone(path, version, f"VACUUM removed a file of it: {error}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable_table(path, error) from None
 
 
 def _in_microseconds(batch: Any) -> Any:
