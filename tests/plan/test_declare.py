@@ -110,6 +110,14 @@ def test_an_expression_that_cannot_be_used_is_an_expression_error() -> None:
         orders.filter("rand() > 0.5")
 
 
+@pytest.mark.parametrize(
+    "schema", ["(" * 500 + "n int", f"n {'array<' * 2000}int{'>' * 2000}", f"n decimal{'(' * 500}1"]
+)
+def test_a_schema_that_is_nested_too_deeply_is_refused(schema: str) -> None:
+    with pytest.raises(PlanError, match="nested too deeply for a schema"):
+        lh.stream("t", key="id string", schema=schema)
+
+
 def test_a_stream_takes_its_name_from_the_topic_and_its_key_from_the_schema() -> None:
     stream = lh.stream("eu.orders-1", key="id", schema="id bigint, v int")
     assert stream.source.name == "eu_orders_1"

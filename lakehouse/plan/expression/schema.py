@@ -191,6 +191,13 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     advice = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
     if not isinstance(text, str):
         raise PlanError(f"{subject}: found {text!r}, expected text. {advice}")
+    try:
+        return _parse_columns(text, subject, advice)
+    except RecursionError as error:
+        raise PlanError(f"{subject}: {text[:80]!r} is nested too deeply for a schema. {advice}") from error
+
+
+def _parse_columns(text: str, subject: str, advice: str) -> tuple[Column, ...]:
     schema_text, fields = mark_fields(text)
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
