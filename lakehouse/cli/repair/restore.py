@@ -23,14 +23,24 @@ def restore(
 
     Example: lakehouse repair restore totals totals-changelog --lake ./other
     """
+    from lakehouse.cli.start.facts import bronze_gaps
+    from lakehouse.lake.layout import Layout
     from lakehouse.plan.expression.schema import check_topic
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
     settings = settings_of(config, lake)
     declared_table = load_app(app_of(app, settings)).table(table)
+    layout = Layout(settings.lake.path)
+    gap_count_before = len(bronze_gaps(layout))
     row_count = Lake(settings=settings).restore(declared_table, check_topic(topic))
+    gap_count = len(bronze_gaps(layout)) - gap_count_before
     if json:
-        show.as_json({"table": table, "topic": topic, "rows": row_count})
-    else:
-        show.say(f"Table {table} was restored from topic {topic}: {quantity(row_count, 'row')}.")
+        show.as_json({"table": table, "topic": topic, "rows": row_count, "gaps": gap_count})
+        return
+    show.say(f"Table {table} was restored from topic {topic}: {quantity(row_count, 'row')}.")
+    if gap_count:
+        show.say(
+            f"Kafka lost records that came after those: {quantity(gap_count, 'range')} of offsets, now written down in "
+            "bronze/gaps. The table lacks them."
+        )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 JSON, KAFKA, ABSENT, DEBEZIUM, DEBEZIUM_AVRO = "json", "kafka", "none", "debezium", "debezium_avro"
+DELIMITED = "delimited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ TRAITS = {
         FormatTraits("json_any_case", is_json=True, has_field_names=True),
         FormatTraits("json_bare", is_json=True, has_field_names=True, is_single=True),
         FormatTraits(
-            "delimited", ("csv",), is_declared=True, has_separator=True, refused_types=("struct", "array", "map")
+            DELIMITED, ("csv",), is_declared=True, has_separator=True, refused_types=("struct", "array", "map")
         ),
         FormatTraits(
             KAFKA, ("primitive",), is_declared=True, is_single=True, has_one_spelling=True,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse.errors import LeaseHeld
+from lakehouse.errors import LeaseHeld, NotFound
 from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
@@ -40,6 +40,8 @@ RECORD = pa.schema(
         "left_out": pa.int64(), "formats": pa.list_(pa.string()),
     }
 )  # fmt: skip
+_PLACE = RECORD.get_field_index("where")
+INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,13 @@ class Newest:
 
 
 def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
-    """Yield the last record of each key, from headers, keys and values; read all records before the first result."""
+    """Yield the last record of each key, from headers, keys and values; read all records before the first result.
+
+    A key's records come in order, since they are in one partition. Raises NotFound for a key that is in two.
+    """
     for _, group in groupby(_flatten_batches(sort_rows(_record_batches(records), 2)), key=itemgetter(0)):
-        *_, (key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats) = group
+        *_, newest_row = _in_one_partition(group)
+        key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats = newest_row
         record_position = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
         key_formats = (formats[0], formats[1])
         yield Newest(
@@ -66,6 +72,21 @@ def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]])
             key,
             value,
         )
+
+
+def _in_one_partition(key_rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a key. Raises NotFound if they are from two partitions: nothing says which is the newest."""
+    partition = ""
+    for row in key_rows:
+        record_partition = row[_PLACE].rpartition("@")[0]
+        if partition not in ("", record_partition):
+            raise NotFound(
+                f"record {row[_PLACE]} has the key {row[0][:60]!r}, which a record of {partition} has, too; expected "
+                "each key in one partition. The topic was given more partitions, or its keys another format: nothing "
+                f"says which record is the newest. {INSTEAD}"
+            )
+        partition = record_partition
+        yield row
 
 
 def _flatten_batches(batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:

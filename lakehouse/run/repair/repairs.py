@@ -297,7 +297,8 @@ class Repairs(Opened):
         from lakehouse.run.start.kafka import open_kafka
 
         with open_kafka(self.settings) as servers:
-            return restore(self._lake.open(table), Published(topic, servers, self.settings.kafka.options))
+            published = Published(topic, servers, self.settings.kafka.options)
+            return restore(self._lake.open(table), published, self.settings.run.on_data_loss)
 
     def rehydrate(
         self,

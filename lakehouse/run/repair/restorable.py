@@ -7,11 +7,13 @@ tables above are restored first, each from its own changelog, and all changelogs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from lakehouse.errors import PlanError, StorageError
+from lakehouse.errors import DataLoss, PlanError, StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets, offsets_of_existing
+from lakehouse.kafka.drain import topic_offsets
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.plan.evolution.change import compare_fingerprints
 from lakehouse.plan.evolution.fingerprint import table_fingerprint
@@ -19,9 +21,13 @@ from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import looked_up_by_time, meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.restored_rows import INSTEAD
+from lakehouse.run.repair.newest_records import INSTEAD
 from lakehouse.run.start.resume_point import restored_of
+from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.gaps import Gap, KafkaTopic, find_gaps, record_gaps
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.silver import restored_table
 from lakehouse.spark.transaction import read_properties
 
 _INSTEAD = "Build it from bronze: run its application on a lake that has the topics' records."
@@ -152,6 +158,56 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
     ):
         raise _lost_error(table, "a topic was deleted, or recreated, with such records")
     return remaining_offsets
+
+
+def find_lost(open_table: OpenTable, cluster: Cluster, cover: Cover) -> list[Gap]:
+    """Return the offsets after a changelog that neither Kafka nor this lake's bronze has, of its source topics."""
+    topic_names = open_table.table.stream.topics
+    existing_names = set(cluster.names())
+    kafka_topics = {
+        name: KafkaTopic(fact.id, topic_offsets(cluster, name))
+        for name, fact in cluster.topics([name for name in topic_names if name in existing_names]).items()
+    }
+    return restored_table.lost_to_bronze(open_table, lost_after(cover.next, topic_names, kafka_topics))
+
+
+def lost_after(covered: NextOffsets, topic_names: Iterable[str], kafka_topics: Mapping[str, KafkaTopic]) -> list[Gap]:
+    """Return the offsets after those that a changelog covers, {topic id: {partition: offset}}, which Kafka lost."""
+    covered_topics = {
+        name: TopicState(kafka_topics[name].id, next_offsets, dict.fromkeys(next_offsets, NO_TICK + 1))
+        for name in topic_names
+        if name in kafka_topics and kafka_topics[name].id in covered
+        for next_offsets in [{int(part): offset for part, offset in covered[kafka_topics[name].id].items()}]
+    }
+    lost_ranges = find_gaps(covered_topics, kafka_topics, covered_topics)
+    # A cover has no names. A topic that it does not know has taken the place of one that is gone, or is new.
+    unknown_names = [name for name in topic_names if name not in covered_topics]
+    gone_ids = covered.keys() - {state.id for state in covered_topics.values()}
+    if unknown_names:
+        lost_ranges += [
+            Gap(" or ".join(unknown_names), topic_id, int(part), offset, None, "the topic was deleted, or recreated")
+            for topic_id in sorted(gone_ids)
+            for part, offset in sorted(covered[topic_id].items())
+        ]
+    return lost_ranges
+
+
+def accept_lost(open_table: OpenTable, lost_ranges: list[Gap], on_data_loss: str) -> None:
+    """Write lost offsets to bronze/gaps, if that is how the loss of records is treated. Raises DataLoss if not."""
+    if not lost_ranges:
+        return
+    if on_data_loss == "fail":
+        range_lines = "\n".join(f"  {gap}" for gap in lost_ranges)
+        raise DataLoss(
+            f"table {open_table.name!r}: Kafka no longer has records that came after those that its changelog covers, "
+            f"and this lake's bronze does not have them:\n{range_lines}\nThe table would lack them. Nothing was "
+            "restored. Restore into a lake whose bronze has them: the one that published, or a copy of it. To accept "
+            'the loss, record it in bronze/gaps and restore, set [run] on_data_loss = "record".'
+        )
+    lake = open_table.lake
+    bronze.create_tables(lake)
+    bronze_progress = lake.progress(lake.bronze)
+    record_gaps(lake, lost_ranges, bronze.BronzeState(bronze_progress.epoch, bronze_progress.tick))
 
 
 def _lost_error(table: Table, why: str) -> StorageError:

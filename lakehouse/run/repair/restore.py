@@ -13,6 +13,7 @@ brings: their ticks are counted back from 0, the last one, through all lakes tha
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,17 +23,17 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
-from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.drain import read_offsets, read_topic, topic_offsets
 from lakehouse.kafka.headers import RecordHeaders, parse_headers
 from lakehouse.kafka.ranges import message_bytes
 from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.transactional import TIMEOUT_SECONDS
 from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.names.beside_topic import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
-from lakehouse.run.repair.newest_records import Newest, newest_records, rows_as_frame
-from lakehouse.run.repair.restored_rows import INSTEAD
+from lakehouse.run.repair.newest_records import INSTEAD, Newest, newest_records, rows_as_frame
 from lakehouse.run.start.resume_point import Restored, restored_of
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
@@ -72,10 +73,11 @@ class _ReadChangelog:
     visible_records: Iterator[Newest]
 
 
-def restore(open_table: OpenTable, published: Published) -> int:
+def restore(open_table: OpenTable, published: Published, on_data_loss: str = "fail") -> int:
     """Make a table from its published changelog; return the number of rows.
 
-    Raises PlanError for a table that needs more than its topics have, that another declaration published, or whose
+    on_data_loss: "fail" or "record", for records after the changelog that Kafka no longer has. Raises DataLoss for
+    them; PlanError for a table that needs more than its topics have, that another declaration published, or whose
     tables above were not restored before; StorageError if the lake has a part of the table already, if the topic lacks
     something that the table needs, or ends elsewhere than the topics of the tables above; NotFound if the topic does
     not exist, or has a record that does not belong to the changelog.
@@ -95,6 +97,7 @@ def restore(open_table: OpenTable, published: Published) -> int:
         read_changelog = _read_whole(cluster, published.options, table, published.topic)
         changelog_cover = read_changelog.cover
         restorable.check_fits(open_table, changelog_cover)
+        lost_ranges = restorable.find_lost(open_table, cluster, changelog_cover)
         restored_origin = Restored(
             changelog_cover.topic, (*changelog_cover.before, (changelog_cover.origin, changelog_cover.tick))
         )
@@ -102,6 +105,7 @@ def restore(open_table: OpenTable, published: Published) -> int:
         if restorable.needs_covered(table):
             changelog_cover = replace(changelog_cover, next=restorable.check_waiting(cluster, changelog_cover, table))
             initial_properties[NEEDED] = json.dumps(changelog_cover.needed or {})
+        restorable.accept_lost(open_table, lost_ranges, on_data_loss)
         initial_properties[SKIP] = json.dumps(changelog_cover.next)
         if changelog_cover.clock is not None:
             initial_properties[CLOCK] = json.dumps(changelog_cover.clock)
@@ -147,6 +151,9 @@ def changelog_rows(open_table: OpenTable, published: Published, tick: int) -> It
     ends_by_origin = {
         origin: tick if origin == own_origin else end for origin, end in _ends_up_to(ends_by_origin, own_origin).items()
     }
+    if (fault := covers.partitions_fault(cluster, topic, changelog_cover)) is not None:
+        raise NotFound(f"{fault}. {INSTEAD}")
+    _await_visible(cluster, options, topic, changelog_cover)
     schema = tables.visible_schema(open_table.spark, table)
     last_records = newest_records(_changelog_records(cluster, options, topic, changelog_cover, ends_by_origin))
     with rows_as_frame(
@@ -197,6 +204,11 @@ def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topi
         refusal = None
         state_name = _find_state_topic(cluster, cover_before, table, topic)
         try:
+            if (fault := covers.partitions_fault(cluster, topic, cover_before)) is not None:
+                raise NotFound(f"{fault}. {INSTEAD}")
+            read_topics = {state_name or topic, *([topic] if is_final(table) else [])}
+            for name in read_topics:
+                _await_visible(cluster, options, name, cover_before)
             state_records = _start_reading(
                 newest_records(_changelog_records(cluster, options, topic, cover_before, state=state_name))
             )
@@ -205,6 +217,10 @@ def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topi
                 if is_final(table)
                 else iter(())
             )
+            # After the reading: Kafka may have removed records meanwhile.
+            for name in read_topics:
+                if (fault := covers.removed_fault(cluster, name)) is not None:
+                    raise NotFound(f"{fault}. {INSTEAD}")
         except NotFound as error:
             refusal = error
         if (cover_now := _newest_cover(cluster, options, topic)) == cover_before:
@@ -213,6 +229,39 @@ def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topi
             return _ReadChangelog(cover_before, state_records, visible_records)
         cover_before = cover_now
     raise KafkaUnavailable(f"topic {topic!r} is being published to. Stop the job that does, then restore.")
+
+
+def _await_visible(cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover) -> None:
+    """Wait until readers see all that a cover covers: Kafka marks a transaction in each partition by itself.
+
+    The mark may be in the topic of covers first. A transaction of later ticks that was left open does not matter.
+    Raises KafkaUnavailable if Kafka does not mark it in time; NotFound for a record that lakehouse did not publish.
+    """
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while pending_place := _pending_record(cluster, options, topic, cover):
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(
+                f"record {pending_place} is covered, and after {TIMEOUT_SECONDS:.0f} s its transaction is still open: "
+                "readers don't see it. If a job that published was killed, Kafka gives its transaction up after five "
+                "minutes: restore then. If it goes on, start its job, which ends the transaction."
+            )
+        time.sleep(0.05)
+
+
+def _pending_record(cluster: Cluster, options: Mapping[str, str], topic: str, cover: Cover) -> str | None:
+    """Return the place of a covered record in a transaction that is open; None without any."""
+    visible_offsets, all_offsets = topic_offsets(cluster, topic), topic_offsets(cluster, topic, committed=False)
+    first_open = {
+        partition: (visible_end, visible_end + 1)
+        for partition, (_, visible_end) in visible_offsets.items()
+        if all_offsets[partition][1] > visible_end
+    }
+    ends_by_origin = cover.ends()
+    for message in read_offsets(cluster, options, topic, first_open, committed=False):
+        headers = parse_headers(message)
+        if headers.position.tick <= ends_by_origin.get(headers.origin, headers.position.tick - 1):
+            return headers.where
+    return None
 
 
 def _start_reading(records: Iterator[Newest]) -> Iterator[Newest]:

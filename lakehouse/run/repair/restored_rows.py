@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, StorageError
@@ -11,18 +11,23 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT
+from lakehouse.plan.expression.schema import Column, base_type
+from lakehouse.plan.names.format_traits import DELIMITED, KAFKA
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.newest_records import Newest
+from lakehouse.run.repair.newest_records import INSTEAD, Newest
 from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, key_format, published_columns
+
+_OTHER_FORMAT = (
+    "Build the table from bronze; or delete the topic, let its lake publish it again in another format (json, avro), "
+    "and restore then."
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lakehouse.spark.open_lake import OpenLake
-
-INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
 def decode_rows(
@@ -33,7 +38,7 @@ def decode_rows(
 
     going_on: the rows have the accumulators with which the table can take in further records. is_state: the records
     are from the topic of the whole state. Raises NotFound, StorageError; RegistryUnavailable if the registry does not
-    give the schema of a record.
+    give the schema of a record. Formats in which two rows are written alike are refused: see `_refuse_unclear`.
     """
     key_columns, value_columns = published_columns(lake.spark, table)
     hidden_columns = accumulators_of(lake.spark, table, of_state=is_state)
@@ -41,8 +46,14 @@ def decode_rows(
     shifts_by_origin = tick_shifts(cover)
     for record in newest:
         headers = record.headers
+        value_format, own_key_format = headers.formats[0], key_format(key_columns, *headers.formats)
+        if parse_format(value_format).kind == KAFKA:
+            # Not only if there is such a row now: compaction removes it like a delete.
+            raise NotFound(
+                f"record {headers.where} has a value in the format kafka, which writes a row whose value is null as "
+                f"it writes a delete: rows of table {table.name!r} may be missing. {_OTHER_FORMAT}"
+            )
         try:
-            value_format, own_key_format = headers.formats[0], key_format(key_columns, *headers.formats)
             value_schemas = schemas.find(value_format, record.value)
             visible_values = decode_columns(value_format, value_columns, record.value, value_schemas)
             if visible_values is None:
@@ -50,6 +61,8 @@ def decode_rows(
             accumulators = decode_columns("json", hidden_columns, headers.accumulators or b"{}") or {}
             key_schemas = schemas.find(own_key_format, record.key)
             key_values = decode_columns(own_key_format, key_columns, record.key, key_schemas) or {}
+            _refuse_unclear(headers.where, value_format, value_columns, visible_values)
+            _refuse_unclear(headers.where, own_key_format, key_columns, key_values)
         except Unfit as error:
             raise NotFound(f"record {headers.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
         if going_on and hidden_columns and headers.accumulators is None:
@@ -67,6 +80,33 @@ def decode_rows(
             "_position": tuple(headers.position._replace(tick=headers.position.tick - tick_shift)),
         }
         yield record.size, tuple(row.get(field.name) for field in schema)
+
+
+def _refuse_unclear(record_place: str, format: str, columns: tuple[Column, ...], row: Mapping[str, Any]) -> None:
+    """Raise NotFound if a format would write two different rows as this one was written."""
+    record_format = parse_format(format)
+    for column in columns:
+        value = row.get(column.name)
+        if record_format.kind == DELIMITED and value is None and base_type(column.type) in ("string", "binary"):
+            meanings = "a null or an empty text"
+        elif record_format.traits.has_flat_items and _has_empty_part(value):
+            meanings = "a null or an empty array or map"
+        else:
+            continue
+        raise NotFound(
+            f"record {record_place} is in the format {format}, and its column {column.name} is {meanings}: the format "
+            f"does not tell which. {_OTHER_FORMAT}"
+        )
+
+
+def _has_empty_part(value: Any) -> bool:
+    """Say whether an array or a map in a value is empty."""
+    match value:
+        case Mapping():
+            return not value or any(map(_has_empty_part, value.values()))
+        case list() | tuple():
+            return not value or any(map(_has_empty_part, value))
+    return False
 
 
 class _Schemas:

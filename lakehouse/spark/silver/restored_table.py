@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.time.clock import clock_from_plain
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.erased import with_erased
+from lakehouse.spark.bronze.gaps import Gap
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.jvm import folders
@@ -51,3 +55,25 @@ def _create_filled(
     )
     tables.create_filled(visible_rows, open_table, open_table.visible, begin_properties)
     return visible_rows.count()
+
+
+def lost_to_bronze(open_table: OpenTable, lost_ranges: list[Gap]) -> list[Gap]:
+    """Return the parts of offsets that Kafka lost, of a table's topics, which this lake's bronze does not have either.
+
+    Bronze takes a partition's records in one after the other: if it has earlier ones, it has these, or knows of a gap.
+    """
+    lake, topic_names = open_table.lake, open_table.table.stream.topics
+    if not lost_ranges or not lake.exists(lake.layout.records):
+        return lost_ranges
+    own_topics = [name for name in topic_names if lake.exists(lake.layout.own_records(name))]
+    rows = with_erased(lake, bronze.read_topic_records(lake, topic_names, own_topics))
+    first_rows = rows.groupBy("topic_id", "partition").agg(F.min("offset").alias("offset")).collect()
+    first_offsets = {(row["topic_id"], row["partition"]): row["offset"] for row in first_rows}
+    still_lost = []
+    for gap in lost_ranges:
+        first_offset = first_offsets.get((gap.topic_id, gap.partition))
+        if first_offset is None:
+            still_lost.append(gap)
+        elif first_offset > gap.from_offset:
+            still_lost.append(replace(gap, to_offset=min(first_offset, gap.to_offset or first_offset)))
+    return still_lost
