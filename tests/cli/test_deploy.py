@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.plan.app import App
+from lakehouse.run.deploy.declared import declarations_digest, refuse_other_declarations
 from lakehouse.run.start.application import load_app
 
 from .conftest import Command
@@ -30,6 +34,17 @@ def effects(lakehouse: Command, file: str, code: int = 0) -> dict[str, str]:
 
 def all_rows(shop: Shop, file: str) -> dict[str, Any]:
     return {table.name: shop.rows(table.name) for table in load_app(file).tables}
+
+
+def test_another_declaration_than_the_approved_one_is_refused() -> None:
+    def application(logic: str) -> App:
+        visits = lh.stream("clicks", key="user string", schema="place string, n int").filter(logic).latest("visits")
+        return lh.app(visits, lh.stream("names", key="user string", schema="name string").latest("names"))
+
+    digest = declarations_digest(application("n > 0"))
+    refuse_other_declarations(application("n > 0"), digest)
+    with pytest.raises(PlanError, match=f"expected '{digest}'.*Put its file back, or stage it again"):
+        refuse_other_declarations(application("n > 1"), digest)
 
 
 @pytest.mark.rotated
@@ -70,12 +85,20 @@ def test_new_logic_is_staged_asked_and_promoted(shop: Shop, lakehouse: Command) 
         "expected tables of the deployment" in lakehouse("deploy", "show", "x", "--app", "new.py", "--as", "blue").err
     )
 
+    shop.declare("edited.py", steps=".filter('level > 7')")
+    edited = lakehouse("deploy", "promote", "--app", "edited.py", "--as", "blue", "--expect", staged["digest"])
+    assert edited.code == 2
+    assert f"expected '{staged['digest']}', as they were when it was staged" in edited.err
+    assert all_rows(shop, "app.py") == old, "what nobody looked at is not promoted"
+
     with table_lease(shop.layout, "moves"):
         held = lakehouse("deploy", "promote", "--app", "new.py", "--as", "blue")
     assert held.code == 3
     assert "moves" in held.err
-    done = as_json(lakehouse, "deploy", "promote", "--app", "new.py", "--as", "blue", "--why", "levels")
+    promote = ["deploy", "promote", "--app", "new.py", "--as", "blue", "--why", "levels", "--expect", staged["digest"]]
+    done = as_json(lakehouse, *promote)
     assert (done["tick"], done["before"]) == (4, 3)
+    assert as_json(lakehouse, *promote)["tick"] is None, "given again, as by a task that is tried again"
     assert all_rows(shop, "new.py") == {name: new[name] for name in ALL}
     assert effects(lakehouse, "new.py") == dict.fromkeys(ALL, "nothing")
     assert "staged_blue" in lakehouse("query", "SELECT * FROM staged_blue.customer").err, "it is gone"

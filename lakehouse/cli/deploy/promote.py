@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from lakehouse.cli.deploy.options import NameOption, differences_as_json, say_differences
 from lakehouse.cli.repair.backfill import build_listener
@@ -27,6 +30,10 @@ BACK = "back"
 def promote(
     app: AppOption = None,
     name: NameOption = NEXT,
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", metavar="DIGEST", help="Refuse other declarations than `stage` said this digest of."),
+    ] = None,
     why: WhyOption = "",
     decided_by: DecidedByOption = None,
     config: ConfigOption = None,
@@ -38,9 +45,11 @@ def promote(
     Stop the job with the old logic before, and start it with the new one afterwards. A read at any tick finds the old
     rows in all tables, or the new ones in all.
 
+    --expect makes sure that what is promoted is what somebody looked at, although the application's file may change.
+
     Example: lakehouse deploy promote --app app.py --why "prices in cents"
     """
-    _swap(app, name, why, decided_by, config, lake, json=json, back=False)
+    _swap(app, name, why, decided_by, config, lake, expected_digest=expect, json=json, back=False)
 
 
 def back(
@@ -68,6 +77,7 @@ def _swap(
     config: Path | None,
     lake: str | None,
     *,
+    expected_digest: str | None = None,
     json: bool,
     back: bool,
 ) -> None:
@@ -77,7 +87,13 @@ def _swap(
     settings = lake_of(config, lake)
     application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
     outcome = lake_api.deploy(
-        application, name, back=back, reason=why, by=decided_by, listen=build_listener(as_json=json)
+        application,
+        name,
+        back=back,
+        expected_digest=expected_digest,
+        reason=why,
+        by=decided_by,
+        listen=build_listener(as_json=json),
     )
     if json:
         show.as_json(

@@ -37,19 +37,23 @@ def stage(
 
     Example: lakehouse deploy stage --app app.py
     """
+    from lakehouse.run.deploy.declared import declarations_digest
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
     settings = lake_of(config, lake)
+    application = load_app(app_of(app, settings))
     plan = Lake(settings=settings).plan_deployment(
-        load_app(app_of(app, settings)), name, examples=limit, listen=build_listener(as_json=json)
+        application, name, examples=limit, listen=build_listener(as_json=json)
     )
+    digest = declarations_digest(application)
     if json:
         outcome = plan.expected
         stages = plan.describe()
         show.as_json(
             {
                 "name": name,
+                "digest": digest,
                 "records": outcome.records,
                 "tables": differences_as_json(outcome.differing),
                 "stages": stages,
@@ -62,7 +66,7 @@ def stage(
     say_differences(plan.expected.differing)
     show.say(
         f"\n{quantity(plan.expected.records, 'record')} of bronze read. Nothing was changed. "
-        f"Next: lakehouse deploy promote{with_app(app)}{with_name(name)}"
+        f"Next: lakehouse deploy promote{with_app(app)}{with_name(name)} --expect {digest}"
     )
 
 

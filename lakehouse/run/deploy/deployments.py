@@ -53,6 +53,7 @@ class Deployments(Repairs):
         name: str = NEXT,
         *,
         back: bool = False,
+        expected_digest: str | None = None,
         reason: str = "",
         by: str | None = None,
         examples: int = 0,
@@ -60,15 +61,18 @@ class Deployments(Repairs):
     ) -> Deployed:
         """Swap in all tables that an application's new logic touches, at one tick; what is not built yet is built.
 
-        A swap that was decided on before a kill is finished first. See `plan_deployment`; also raises LeaseHeld while a
-        job keeps one of the tables: it has the old logic.
+        A swap that was decided on before a kill is finished first. expected_digest: of the declarations that were
+        approved, see `declarations_digest`; raises PlanError for others. See `plan_deployment`; also raises LeaseHeld
+        while a job keeps one of the tables: it has the old logic.
         """
         self._check_bronze()
-        from lakehouse.run.deploy import deployment
+        from lakehouse.run.deploy import declared, deployment
         from lakehouse.run.repair.backfill import ignore_progress
         from lakehouse.run.repair.carry_out import carry_out
         from lakehouse.run.repair.intervene import Why
 
+        if expected_digest is not None:
+            declared.refuse_other_declarations(app, expected_digest)
         finished_tick = deployment.finish_decided(self._lake, app)
         if back and finished_tick is None:
             deployment.refuse_another_back(self._lake, app)
