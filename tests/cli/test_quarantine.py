@@ -107,6 +107,24 @@ def test_a_function_is_tried(lake, lakehouse):
     assert len(lines(lakehouse("quarantine", "orders", "--json").out)) == 3
 
 
+def test_other_bytes_than_the_approved_ones_are_refused_and_later_records_left_out(lake, lakehouse, folder):
+    fix = ("repair", "replay", "orders", "--app", "app.py", "--fix", "repair", "--plan", "--json")
+    [digest] = {line["digest"] for line in lines(lakehouse(*fix).out)}
+    assert len(lines(lakehouse(*fix, "--expect", digest).out)) == 3
+    orders = load_app("app.py").sources[0]
+    later = Record("web-orders", "id-1", 0, 9, T, b"k", b'{"amount": "9"}', 9, T)
+    write_quarantine(folder / "lake", orders, [later])
+    assert len(lines(lakehouse(*fix).out)) == 4
+    assert [line["offset"] for line in lines(lakehouse(*fix, "--expect", digest).out)] == [0, 0, 1], "as approved"
+    (folder / "app.py").write_text(
+        APP.replace('b"amount", b\'"amount"\'', 'b"amount", b\'"amount"\').replace(b"1", b"7"')
+    )
+    refused = lakehouse(*fix, "--expect", digest)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"expected '{digest}', as they were planned" in refused.err
+    assert "a digest that `lakehouse repair replay --plan --json` said" in lakehouse(*fix, "--expect", "x").err
+
+
 def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
     one = ("repair", "replay", "orders", "--app", "app.py", "--plan", "--position", "web-orders/1/0")
     (folder / "value.json").write_bytes(b'{"amount": 5}')

@@ -51,13 +51,15 @@ class Attempt:
 class ReplayRequest:
     """A request that the records that fit now count from now on: why, and by whose decision.
 
-    again: leave out records that were fixed before; instead: give them new bytes.
+    again: leave out records that were fixed before; instead: give them new bytes. expected_digest: of what was
+    approved, see `Fixes.digest`; None for anything.
     """
 
     reason: str
     by: str | None = None
     again: bool = False
     instead: bool = False
+    expected_digest: str | None = None
 
 
 def attempt_fix(
@@ -76,7 +78,7 @@ def attempt_fix(
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.record.writer_schemas import LakeSchemas
     from lakehouse.run.lake import Lake
-    from lakehouse.run.repair.fixes import fixed_records
+    from lakehouse.run.repair.fixes import approved_fixes, fixed_records
     from lakehouse.run.schemas.typed import typed_schemas
     from lakehouse.run.start.application import find_app
 
@@ -86,6 +88,8 @@ def attempt_fix(
     find_schemas = typed_schemas(settings, source, LakeSchemas(layout).find)
     fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits, find_schemas)
     fix_result = fixed_records(layout, found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function)
+    if replay_request.expected_digest is not None:
+        fix_result = approved_fixes(fix_result, replay_request.expected_digest)
     lake_api, repair_plan, refusal, replay_tick = Lake(settings=settings), None, None, None
     if fix_result.fixed:
         try:
@@ -105,11 +109,13 @@ def attempt_fix(
             found_app.app, repair_plan, reason=replay_request.reason, by=replay_request.by
         ).tick
     if json:
+        digest = fix_result.digest
         all_records: list[Fixed | StillBad] = [*fix_result.fixed, *fix_result.bad]
         for tried_record in sorted(all_records, key=lambda tried_record: tried_record.was.record.position)[:limit]:
             fits = tried_record in fix_result.fixed
             refusal_fields = {"replay_refused": str(refusal)} if fits and refusal is not None else {}
-            show.as_json({**_fix_facts(tried_record), "replayed_at": replay_tick if fits else None, **refusal_fields})
+            outcome = {"replayed_at": replay_tick if fits else None, "digest": digest}
+            show.as_json({**_fix_facts(tried_record), **outcome, **refusal_fields})
     else:
         _say_results(fix_result, limit)
         if only_plan and repair_plan is not None:

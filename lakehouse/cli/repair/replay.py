@@ -55,6 +55,12 @@ def replay(
         bool, typer.Option("--again", help="Leave out those fixed before, which are otherwise refused.")
     ] = False,
     instead: Annotated[bool, typer.Option("--instead", help="Those fixed before count with the new bytes.")] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            "--expect", metavar="DIGEST", help="Refuse other records or bytes than --plan said this digest of."
+        ),
+    ] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It is kept in the interventions.")] = "",
     decided_by: DecidedByOption = None,
     limit: LimitOption = None,
@@ -66,7 +72,8 @@ def replay(
 
     A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing, if the
     stream's declaration has changed. It is an intervention, and what depends on the records is rebuilt. --plan shows
-    the records before and after, refuses what the replay would refuse, and changes nothing.
+    the records before and after, refuses what the replay would refuse, and changes nothing. --expect, with the digest
+    that --plan --json says, leaves out records that came since, and refuses to give the others other bytes.
 
     Example: lakehouse repair replay orders --app app.py --fix repair --plan
     """
@@ -77,5 +84,5 @@ def replay(
     record_choice = choice_of_options(reason, position, start, end, is_open=open)
     new_values = {"value": NewBytes(value, value_file, null_value), "key": NewBytes(key, key_file)}
     fix_attempt = Attempt(app_of(app, settings), stream, record_choice, fix, new_values)
-    replay_request = ReplayRequest(why, decided_by, again, instead)
+    replay_request = ReplayRequest(why, decided_by, again, instead, expect)
     attempt_fix(settings, fix_attempt, replay_request, limit, only_plan=plan, json=json)

@@ -7,12 +7,15 @@ that a replay can put it where it belongs.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any, Literal
 
-from lakehouse.errors import ConfigError, NeedsSpark, NotFound
+from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_in_topic
@@ -25,6 +28,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
@@ -87,6 +91,40 @@ class Fixes:
 
     fixed: tuple[Fixed, ...]
     bad: tuple[StillBad, ...]
+
+    @property
+    def digest(self) -> str:
+        """The last tick of the records, and a short text that differs for other records that fit, or other bytes."""
+        records = sorted(
+            (fix.was.record.identity, *(None if part is None else part.hex() for part in (fix.key, fix.value)))
+            for fix in self.fixed
+        )
+        all_records: list[Fixed | StillBad] = [*self.fixed, *self.bad]
+        last_tick = max((item.was.record.tick for item in all_records), default=NO_TICK)
+        return f"{last_tick}-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]}"
+
+
+def approved_fixes(fixes: Fixes, expected_digest: str) -> Fixes:
+    """Return the results for the records that a digest is of; those that came later were not looked at.
+
+    Raises PlanError if these records have other results now than when the digest was made.
+    """
+    last_tick = expected_digest.partition("-")[0]
+    if not re.fullmatch(r"[0-9]{1,18}", last_tick):
+        raise ConfigError(
+            f"--expect {expected_digest!r:.80}: expected a digest that `lakehouse repair replay --plan --json` said."
+        )
+    approved = Fixes(
+        tuple(item for item in fixes.fixed if item.was.record.tick <= int(last_tick)),
+        tuple(item for item in fixes.bad if item.was.record.tick <= int(last_tick)),
+    )
+    if approved.digest != expected_digest:
+        raise PlanError(
+            f"replay: found records and bytes with the digest {approved.digest}, expected {expected_digest!r:.80}, as "
+            "they were planned: the fix, the declaration or the quarantine has changed since, or the fix gives other "
+            "bytes each time. Plan it again, and look at what counts: lakehouse repair replay --plan."
+        )
+    return approved
 
 
 def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: FixFunction) -> Fixes:
