@@ -11,11 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lakehouse_dags.manifest import END
 from lakehouse_dags.requests import SURROGATE, BadRequest
 
 Where = Mapping[str, Any]
 Request = Mapping[str, Any]
 EXAMPLES = 5
+# What a command calls them in its JSON, for a person who has to decide.
+WORDS = {
+    "added": "rows added",
+    "removed": "rows removed",
+    "changed": "rows changed",
+    "undone_by": "undone by",
+}
+NOT_SHOWN = ("event", "plan", "dry_run", "chunk_hours", "back_to")
+DIGEST = rf"^([0-9]{{1,18}}-)?[0-9a-f]{{16}}{END}"
 TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
 
@@ -25,8 +35,9 @@ def argv(python: Path, where: Where, command: str, request: Request) -> list[str
     -P: the folder that it runs in, which is the application's, is not searched for Python's own modules.
     """
     name, positionals, options = COMMANDS[command](where, request)
-    config = ["--lake=" + where["lake"]] if where["config"] is None else ["--config=" + where["config"]]
-    options = [*options, *config, *([] if command == "check" else ["--json"])]
+    # The lake of the manifest, as the page shows it: LAKEHOUSE_LAKE_PATH of a worker would win over the configuration.
+    place = ["--lake=" + where["lake"], *([] if where["config"] is None else ["--config=" + where["config"]])]
+    options = [*options, *place, *([] if command == "check" else ["--json"])]
     for value in positionals:
         if not isinstance(value, str) or not value or value.startswith("-"):
             raise BadRequest(f"{name}: found {value!r:.200}, expected a name; it must not begin with -.")
@@ -190,7 +201,18 @@ def _stage(where: Where, request: Request) -> Line:
 
 
 def _promote(where: Where, request: Request) -> Line:
-    return "deploy promote", [], [_app(where), f"--why={request['reason']}"]
+    return "deploy promote", [], [_app(where), _expected(request), f"--why={request['reason']}"]
+
+
+def _expected(request: Request) -> str:
+    """What a person approved: the application's file may have changed since."""
+    digest = request.get("digest")
+    if not isinstance(digest, str) or not re.match(DIGEST, digest):
+        raise BadRequest(
+            f"found {digest!r:.80} as the digest of what was approved, expected one such as 0123456789abcdef: the "
+            "result of the task before the approval was changed, or cleared. Start a new run."
+        )
+    return f"--expect={digest}"
 
 
 def _unstage(where: Where, request: Request) -> Line:
@@ -227,7 +249,7 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "drill": _drill,
     "upkeep": _upkeep,
     "try": _quarantine(lambda _: ["--plan", "--again"]),
-    "replay": _quarantine(lambda request: ["--again", f"--why={request['reason']}"]),
+    "replay": _quarantine(lambda request: ["--again", _expected(request), f"--why={request['reason']}"]),
 }
 
 
@@ -271,7 +293,8 @@ class _Tried(Summary):
                 self._examples.append(f"{place}: {result['reason']}")
 
     def kept(self) -> dict[str, Any]:
-        return {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
+        counted = {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
+        return {**counted, "digest": self.last.get("digest")}
 
 
 class _Staged(Summary):
@@ -282,7 +305,9 @@ class _Staged(Summary):
             f"{name}: {_rows(one['added'])} added, {one['removed']} removed, {one['changed']} changed"
             for name, one in self.last.get("tables", {}).items()
         ]
-        kept = {name: self.last[name] for name in ("records", "stages", "tick", "before") if name in self.last}
+        kept = {
+            name: self.last[name] for name in ("digest", "records", "stages", "tick", "before") if name in self.last
+        }
         return {**kept, "tables": rows}
 
 
@@ -343,7 +368,7 @@ NEEDED: dict[str, Sequence[str]] = {
     "discard": ("discarded",),
     "reconcile": _DIFFERENCES,
     "audit": ("ok", "problems"),
-    "stage": ("tables",),
+    "stage": ("tables", "digest"),
     "promote": ("tables",),
     "unstage": ("discarded",),
     "plan_erasure": ("records", "tables"),
@@ -352,7 +377,7 @@ NEEDED: dict[str, Sequence[str]] = {
     "prove": ("ways",),
     "drill": ("ok",),
     "upkeep": (),
-    "try": ("fits",),
+    "try": ("fits", "digest"),
     "replay": ("fits",),
 }
 
@@ -365,6 +390,25 @@ def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
             facts = {name: one[name] for name in ("rows", "version", "tick", "unmet")}
             return {**facts, "offsets": offsets}
     return None
+
+
+def shown(request: Request, task: str, found: Mapping[str, Any]) -> str:
+    """Return what a person decides about, as Markdown: the request of the run's params, and what a task found."""
+    parts = (("Requested, by the params of this run", request), (f"Found by the task {task}", found))
+    return "\n\n".join(f"#### {title}\n\n{_items(values)}" for title, values in parts)
+
+
+def _items(values: Mapping[str, Any]) -> str:
+    lines = [
+        f"* {plain(WORDS.get(name, name))}: **{plain(_listed(value), 1000)}**"
+        for name, value in values.items()
+        if value is not None and name not in NOT_SHOWN
+    ]
+    return "\n".join(lines) or "nothing"
+
+
+def _listed(value: Any) -> Any:
+    return "; ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def plain(text: object, longest: int = 300) -> str:

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Param
 from lakehouse_dags import common, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
-from lakehouse_dags.steps import CheckRequest, Compare, EachOf, if_to_prove, in_turn
+from lakehouse_dags.steps import AllDone, CheckRequest, Compare, EachOf, if_to_prove, in_turn
 
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
@@ -75,7 +75,7 @@ def recovery_drill(app: Application) -> DAG:
     with DAG(schedule=common.schedule(SUNDAY_NIGHT), params=params, **about) as dag:
         each = EachOf(task_id="each_table")
         check = CheckRequest(application=app, kind="recovery_drill", names=list(params))
-        check >> each >> in_turn(app, "drill", each)
+        check >> each >> in_turn(app, "drill", each) >> AllDone(task_id="all_done", of="drill")
     return dag
 
 

@@ -40,7 +40,9 @@ class LakehouseOperator(BaseOperator):
     """Runs one command of `lakehouse` for an application, as a process of its own that ends with the task.
 
     where: `Application.where()`. command: a name in `commands.COMMANDS`. request: the command's request; if left
-    out, it comes from the run's params. A mapped task gets it from another task; it must be a part of the params' one.
+    out, it comes from the run's params. A mapped task gets it from another task; it must be its own part of the
+    params' one. approved: the task whose result a person approved: the command gets its "digest", and refuses to do
+    anything else.
 
     Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
     (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
@@ -58,6 +60,7 @@ class LakehouseOperator(BaseOperator):
         where: dict[str, str | None],
         command: str,
         request: dict[str, Any] | None = None,
+        approved: str | None = None,
         lease_wait: timedelta = LEASE_WAIT,
         skip_if_held: bool = False,
         **kwargs: Any,
@@ -66,6 +69,7 @@ class LakehouseOperator(BaseOperator):
         self.where = where
         self.command = command
         self.request = request
+        self.approved = approved
         self.lease_wait = lease_wait
         self.skip_if_held = skip_if_held
         self.shown_table: str | None = None
@@ -112,12 +116,20 @@ class LakehouseOperator(BaseOperator):
 
     def _request(self, context: Context) -> dict[str, Any]:
         if self.request is None:
-            return requested(context)
+            request = requested(context)
+            if self.approved is None:
+                return request
+            left = context["ti"].xcom_pull(task_ids=self.approved)
+            return {**request, "digest": left.get("digest") if isinstance(left, dict) else None}
         index = context["ti"].map_index
-        if index is not None and index >= 0 and self.request not in each(requested(context)):
+        if index is None or index < 0:
+            return self.request
+        parts = each(requested(context))
+        expected = parts[index] if index < len(parts) else "nothing"
+        if self.request != expected:
             raise AirflowFailException(
-                f"found the request {self.request!r:.500}, which this run's params don't ask for: the "
-                f"result of the previous task was changed. {AGAIN}"
+                f"found the request {self.request!r:.500} at index {index}, expected {expected!r:.500}, which this "
+                f"run's params ask for: the result of the previous task was changed. {AGAIN}"
             )
         return self.request
 

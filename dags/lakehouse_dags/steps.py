@@ -8,23 +8,16 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.python import ShortCircuitOperator
-from airflow.sdk import Asset, BaseOperator, Context, TaskGroup
+from airflow.sdk import Asset, BaseOperator, Context, TaskGroup, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse_dags import commands, common, requests
 from lakehouse_dags.manifest import Application
-from lakehouse_dags.operator import REQUEST_TASK, LakehouseOperator, requested
+from lakehouse_dags.operator import AGAIN, REQUEST_TASK, LakehouseOperator, requested
 
 APPROVAL_TIME = timedelta(days=1)
 ASKED_AGAIN = 3
 FACTS_TASK = "facts"
-# What the command calls them in its JSON, for a person who has to decide.
-WORDS = {
-    "added": "rows added",
-    "removed": "rows removed",
-    "changed": "rows changed",
-    "undone_by": "undone by",
-}
 
 
 class CheckRequest(BaseOperator):
@@ -76,6 +69,30 @@ def in_turn(app: Application, command: str, each: EachOf) -> Any:
         task_id=command, command=command, max_active_tis_per_dag=1,
         map_index_template="{{ task.request['label'] }}", **common.writer(app),
     ).expand(request=each.output)  # fmt: skip
+
+
+class AllDone(BaseOperator):
+    """The last task: fails unless each request of this run has had its task. A shorter list would leave tables out.
+
+    of: the id of the mapped task. Airflow skips one that has nothing to do, so this task runs after a skipped one, too.
+    """
+
+    template_fields = ()
+
+    def __init__(self, *, of: str, **kwargs: Any) -> None:
+        super().__init__(trigger_rule=TriggerRule.NONE_FAILED, retries=0, **kwargs)
+        self.of = of
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return {"done": how many}. Raises AirflowFailException."""
+        expected, ti = len(requests.each(requested(context))), context["ti"]
+        done = ti.get_ti_count(dag_id=ti.dag_id, task_ids=[self.of], run_ids=[ti.run_id], states=["success"])
+        if done != expected:
+            raise AirflowFailException(
+                f"found {done} tasks {self.of} that succeeded, expected {expected}, one for each request of this run's "
+                f"params: the result of the task before them was changed, or cleared. {AGAIN}"
+            )
+        return {"done": done}
 
 
 class Announce(BaseOperator):
@@ -162,10 +179,6 @@ def if_to_prove() -> ShortCircuitOperator:
     return ShortCircuitOperator(task_id="if_to_prove", python_callable=lambda **context: requested(context)["prove"])
 
 
-def _listed(value: Any) -> Any:
-    return "; ".join(map(str, value)) if isinstance(value, list) else value
-
-
 class Approval(ApprovalOperator):
     """Asks a person. The text is made from the results of the tasks before, not from templates."""
 
@@ -180,12 +193,16 @@ class Approval(ApprovalOperator):
         self.shown = shown
 
     def execute(self, context: Context) -> Any:
-        """Say what would be done, and wait for the answer; no answer within a day is a refusal."""
+        """Say what would be done, and wait for the answer; no answer within a day is a refusal.
+
+        Raises AirflowFailException if the task before has left nothing to decide about.
+        """
         request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
-        lines = [
-            f"* {commands.plain(WORDS.get(name, name))}: **{commands.plain(_listed(value), 1000)}**"
-            for name, value in {**request, **found}.items()
-            if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours", "back_to")
-        ]
-        self.body = "\n".join(lines)
+        if not isinstance(found, dict):
+            raise AirflowFailException(
+                f"task {self.shown} left {found!r:.200}, expected what it found: its result was changed, or cleared. "
+                f"{AGAIN}"
+            )
+        # Apart: a finding must not stand in the place of what is requested, whatever its name is.
+        self.body = commands.shown(request, self.shown, found)
         return super().execute(context)

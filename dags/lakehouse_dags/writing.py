@@ -19,6 +19,7 @@ from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
 from lakehouse_dags.steps import (
     FACTS_TASK,
+    AllDone,
     Approval,
     CheckRequest,
     EachOf,
@@ -161,7 +162,7 @@ def backfill_interval(app: Application) -> DAG:
     with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
         each = EachOf(task_id="each_table")
         check = CheckRequest(application=app, kind="backfill_interval", names=list(params))
-        check >> each >> in_turn(app, "backfill", each)
+        check >> each >> in_turn(app, "backfill", each) >> AllDone(task_id="all_done", of="backfill")
     return dag
 
 
@@ -170,7 +171,8 @@ QUARANTINE_REPLAY = """
 
 Records that did not fit their stream's schema are tried again with what the application declares now, or with `fix`,
 the name of a function in its file. `try` says how many fit. A dry run, which is the default, ends there; otherwise a
-person approves, and those that fit count from now on, at their original positions.
+person approves, and those that fit count from now on, at their original positions. If the fix gives these records
+other bytes by then, `replay` refuses them; records that came meanwhile are left to the next run.
 
 A record that was replayed stays in the quarantine, and is left out when it is replayed again: repeating it is safe.
 """
@@ -187,7 +189,7 @@ def quarantine_replay(app: Application) -> DAG:
     about = common.dag(app, "quarantine_replay", "records that fit now count after all", QUARANTINE_REPLAY)
     with DAG(schedule=None, params=params, **about) as dag:
         tried = LakehouseOperator(task_id="try", command="try", where=app.where())
-        replay = LakehouseOperator(task_id="replay", command="replay", **common.writer(app))
+        replay = LakehouseOperator(task_id="replay", command="replay", approved="try", **common.writer(app))
         approve = Approval(shown="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?")
         check = CheckRequest(application=app, kind="quarantine_replay", names=list(params))
         check >> tried >> unless_dry_run() >> approve >> replay >> _facts(app) >> announcements(app)
@@ -202,7 +204,7 @@ DAG lets all tables that the change touches become what the file declares, at on
 
 1. `stage` builds them beside the live ones, from bronze, and counts the rows that would be added, removed, changed.
 2. A dry run, which is the default, ends here. Otherwise a person approves, within a day (*Required Actions*).
-3. `promote` takes in what came meanwhile, and swaps all of them in.
+3. `promote` takes in what came meanwhile, and swaps all of them in. It refuses a file that was changed after `stage`.
 4. One asset event for each table that changed. `unstage` removes what was built beside, no matter how the run ended.
 
 The way back is the same: put the earlier file in its place, and run this DAG again.
@@ -215,7 +217,7 @@ def deploy(app: Application) -> DAG:
     about = common.dag(app, "deploy", "new logic of all tables it touches, after approval", DEPLOY)
     with DAG(schedule=None, params=params, **about) as dag:
         stage = LakehouseOperator(task_id="stage", command="stage", **common.writer(app)).as_setup()
-        promote = LakehouseOperator(task_id="promote", command="promote", **common.writer(app))
+        promote = LakehouseOperator(task_id="promote", command="promote", approved="stage", **common.writer(app))
         unstage = LakehouseOperator(
             task_id="unstage", command="unstage", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
         )

@@ -164,12 +164,17 @@ def run_of(order: dict[str, Any]) -> dict[str, Any]:
     return {"state": dag_run.state, "tasks": tasks, "events": _events(order.get("events_of"))}
 
 
-def _change(task: Any, fields: dict[str, Any]) -> None:
-    """Make a task leave a changed result: an object with other fields, or a list of such objects."""
+def _change(task: Any, fields: dict[str, Any] | list[int]) -> None:
+    """Make a task leave a changed result: an object with other fields, a list of such objects, or other items.
+
+    fields: the other fields; or the indexes of the items that it leaves, in their order.
+    """
     honest = type(task).execute
 
     def changed(self: Any, context: Any) -> Any:
         left = honest(self, context)
+        if isinstance(fields, list):
+            return [left[index] for index in fields]
         return [{**item, **fields} for item in left] if isinstance(left, list) else {**left, **fields}
 
     type(task).execute = changed

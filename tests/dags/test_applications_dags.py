@@ -206,7 +206,8 @@ def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, sh
     assert again["events"] == [told]
 
 
-STAGED = """stage) printf '{"records": 9, "stages": ["1. swap"], "tables": {"totals": %s}}\\n' ;;
+STAGED = """stage) told='"digest": "0123456789abcdef", "records": 9, "stages": ["1. swap"]'
+    printf '{%%s, "tables": {"totals": %s}}\\n' "$told" ;;
 promote) printf '{"tick": 8, "before": 7, "tables": {"totals": %s}}\\n' ;;
 discard) printf '{"discarded": true}\\n' ;;"""
 COUNTS = '{"added": 1, "removed": 0, "changed": 2}'
@@ -216,9 +217,9 @@ COUNTS = '{"added": 1, "removed": 0, "changed": 2}'
 @pytest.mark.parametrize(
     ("cases", "conf", "commands"),
     [
-        (STAGED.replace("%s", COUNTS), {"dry_run": False, "reason": "--app=x"}, ["stage", "promote", "discard"]),
-        (STAGED.replace("%s", COUNTS), {}, ["stage", "discard"]),
-        (STAGED.replace('"totals": %s', ""), {"dry_run": False, "reason": "none"}, ["stage", "discard"]),
+        (STAGED % (COUNTS, COUNTS), {"dry_run": False, "reason": "--app=x"}, ["stage", "promote", "discard"]),
+        (STAGED % (COUNTS, COUNTS), {}, ["stage", "discard"]),
+        (STAGED.replace('"totals": %s', "") % (), {"dry_run": False, "reason": "none"}, ["stage", "discard"]),
     ],
     ids=["approved", "dry-run", "nothing-to-deploy"],
 )
@@ -230,10 +231,10 @@ def test_a_deployment_is_staged_approved_and_promoted(run, tmp_path, shop, cases
     states = _states(actual)
     assert (states["promote"] == "success") == ("promote" in commands) == (states["facts"] == "success")
     if "promote" in commands:
-        assert "--why=--app=x --lake" in calls[1]
+        assert "--expect=0123456789abcdef --why=--app=x --lake" in calls[1]
         counted = ["totals: 1 row added, 0 removed, 2 changed"]
         assert actual["tasks"]["stage"]["xcom"] == {
-            "records": 9, "stages": ["1. swap"], "tables": counted, "event": "done",
+            "digest": "0123456789abcdef", "records": 9, "stages": ["1. swap"], "tables": counted, "event": "done",
         }  # fmt: skip
         assert actual["tasks"]["promote"]["xcom"] == {"tick": 8, "before": 7, "tables": counted, "event": "done"}
 
@@ -309,6 +310,8 @@ def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run
             marks=pytest.mark.airflow,
         ),
         ("recovery_drill", {"table": "totals"}, {"each_table": {"table": "--app=/tmp/evil.py"}}, "drill/0"),
+        ("recovery_drill", {"table": "all"}, {"each_table": [1]}, "drill/0"),
+        pytest.param("recovery_drill", {"table": "all"}, {"each_table": []}, "all_done", marks=pytest.mark.airflow),
     ],
 )  # fmt: skip
 def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, shop, kind, conf, changed, task):
@@ -316,6 +319,18 @@ def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, s
     actual = run(shop(), kind, conf, changed=changed)
     assert (actual["tasks"][task]["state"], actual["tasks"][task]["tries"]) == ("failed", 1), actual["log"]
     assert _calls(tmp_path) == []
+
+
+@pytest.mark.airflow
+def test_work_that_was_left_out_of_a_list_in_airflow_fails_the_run(run, tmp_path, shop):
+    conf = {"table": "all", "from": "2013-07-04", "to": "2013-07-05"}
+    whole = run(shop(), "backfill_interval", conf)
+    assert (whole["state"], whole["tasks"]["all_done"]["xcom"]) == ("success", {"done": 2}), whole["log"]
+    actual = run(shop(), "backfill_interval", conf, changed={"each_table": [0]})
+    assert _states(actual) | {"check_request": "success", "each_table": "success"} == {
+        "check_request": "success", "each_table": "success", "backfill/0": "success", "all_done": "failed",
+    }  # fmt: skip
+    assert "found 1 tasks backfill that succeeded, expected 2" in actual["log"]
 
 
 @pytest.mark.airflow

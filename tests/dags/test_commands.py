@@ -26,6 +26,9 @@ PYTHON = Path("/venv/bin/python")
         ("checkout", {"table": "totals", "target": "-x", "clock": "tick", "moment": "1"}),
         ("upkeep", {"tables": ["totals", "--config=/tmp/x.toml"], "keep_hours": 168, "dry_run": False}),
         ("try", {"stream": "--fix=/tmp/evil.py:f", "contains": None, "fix": None}),
+        ("promote", {"reason": "x"}),
+        ("promote", {"reason": "x", "digest": "0123456789abcdef --app=/tmp/evil.py"}),
+        ("replay", {"stream": "orders", "contains": None, "fix": None, "reason": "x", "digest": None}),
     ],
 )
 def test_a_request_that_nobody_checked_cannot_put_an_option_into_a_command(command, request_):
@@ -38,7 +41,7 @@ def test_the_real_command_reads_each_argument_list_as_it_is_meant(command):
     request = {
         "table": "totals", "tables": ["totals"], "target": "then", "clock": "tick", "moment": "4", "keep_hours": 200,
         "dry_run": True, "damage": None, "stream": "orders", "contains": "x", "fix": "f", "reason": "--why",
-        "key": "4711", "named_by": ["orders.customer"], "value": "--value",
+        "key": "4711", "named_by": ["orders.customer"], "value": "--value", "digest": "7-0123456789abcdef",
     }  # fmt: skip
     name, positionals, _ = commands.COMMANDS[command](WHERE, request)
     actual: Any = typer.main.get_command(app)
@@ -50,6 +53,32 @@ def test_the_real_command_reads_each_argument_list_as_it_is_meant(command):
         value for param in actual.params if param.param_type_name == "argument" for value in _list(params[param.name])
     ]
     assert [str(value) for value in read] == list(positionals)
+
+
+@pytest.mark.parametrize("command", sorted(commands.COMMANDS))
+def test_each_command_works_on_the_lake_that_the_page_shows(command, tmp_path):
+    """Whatever the variables of the worker, and the configuration, say."""
+    request = {
+        "table": "totals", "tables": None, "target": "then", "clock": "tick", "moment": "4", "keep_hours": 200,
+        "dry_run": True, "damage": None, "stream": "orders", "contains": None, "fix": None, "reason": "x",
+        "key": "4711", "named_by": [], "value": None, "digest": "0123456789abcdef",
+    }  # fmt: skip
+    for where, config in ((WHERE, ["--config=/srv/shop/lakehouse.toml"]), ({**WHERE, "config": None}, [])):
+        asked = commands.argv(PYTHON, where, command, request)
+        assert [one for one in asked if one.startswith(("--lake", "--config"))] == ["--lake=/srv/shop/lake", *config]
+
+
+def test_what_is_requested_is_shown_apart_from_what_was_found():
+    """A result can be changed in Airflow: a finding must not stand in the place of what is erased."""
+    found = {"records": ["orders: 3 records"], "key": "bob", "reason": "harmless", "event": "done"}
+    text = commands.shown({"stream": "orders", "key": "alice", "dry_run": False, "reason": "ticket 7"}, "plan", found)
+    requested, _, findings = text.partition("#### Found by the task plan\n")
+    assert requested.splitlines() == [
+        "#### Requested, by the params of this run", "", "* stream: **orders**", "* key: **alice**",
+        "* reason: **ticket 7**", "",
+    ]  # fmt: skip
+    assert "* key: **bob**" in findings
+    assert "alice" not in findings
 
 
 def _list(value: Any) -> list[Any]:

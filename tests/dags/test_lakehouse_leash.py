@@ -150,7 +150,7 @@ for n in range(25_000):
     _command(tmp_path, written).run(lambda _: None, on_result=summary.add)
     assert commands.result(summary) == {
         "fit": 20_000, "still_bad": 5_000, "tick": 24_999, "examples": [f"t/0/{n}: x" for n in (0, 5, 10, 15, 20)],
-        "event": "done",
+        "digest": None, "event": "done",
     }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def line(command: str, request: dict[str, Any]) -> list[str]:
     """The arguments after the program, without the configuration."""
     result = commands.argv(PYTHON, APP.where(), command, request)
     assert result[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
-    ours = ["--config=/srv/shop/lakehouse.toml", "--json"]
+    ours = ["--lake=/srv/shop/lake", "--config=/srv/shop/lakehouse.toml", "--json"]
     assert [argument for argument in result if argument in ours] == ours
     return [argument for argument in result[4:] if argument not in ours]
 
@@ -149,9 +149,9 @@ def test_the_other_commands():
     ]  # fmt: skip
     assert line("upkeep", asked("table_maintenance", table="totals", dry_run=True))[-2:] == ["--", "totals"]
     request = asked("quarantine_replay", contains="field amount", fix="repair", dry_run=False, reason="units")
-    assert line("replay", request) == [
+    assert line("replay", {**request, "digest": "7-0123456789abcdef"}) == [
         "repair", "replay", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--again",
-        "--why=units", "--", "orders",
+        "--expect=7-0123456789abcdef", "--why=units", "--", "orders",
     ]  # fmt: skip
     # As the replay, which leaves out what was fixed before: a plan is refused like the replay that it is the plan of.
     assert line("try", request) == [
@@ -160,7 +160,9 @@ def test_the_other_commands():
     ]  # fmt: skip
     deployed = asked("deploy", dry_run=False, reason="--lake=/tmp")
     assert line("stage", deployed) == ["deploy", "stage", "--app=/srv/shop/app.py", "--limit=0"]
-    assert line("promote", deployed) == ["deploy", "promote", "--app=/srv/shop/app.py", "--why=--lake=/tmp"]
+    assert line("promote", {**deployed, "digest": "0123456789abcdef"}) == [
+        "deploy", "promote", "--app=/srv/shop/app.py", "--expect=0123456789abcdef", "--why=--lake=/tmp",
+    ]  # fmt: skip
     assert line("unstage", deployed) == ["deploy", "discard", "--app=/srv/shop/app.py"]
     erased = asked("erase", key="--x=1", named_by="orders.customer, orders.by.id", value="Anna", reason="ticket 12")
     same = [
@@ -170,9 +172,8 @@ def test_the_other_commands():
     assert line("plan_erasure", erased) == [*same, "--plan"]
     assert line("erase", erased) == [*same, "--rebuild-reverted", "--why=ticket 12"]
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
-        "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
+        "test", "check", "--app=/srv/shop/app.py", "--lake=/srv/shop/lake", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
-    assert "--lake=/srv/shop/lake" in commands.argv(PYTHON, {**APP.where(), "config": None}, "check", {})
 
 
 # -- what is refused --
@@ -268,7 +269,7 @@ def check_one(kind: str, params: dict[str, Any]) -> None:
         parts = requests.each(request) if kind in ("backfill_range", "recovery_drill") else [request]
         for command in OF[kind]:
             for part in parts:
-                harmless(commands.argv(PYTHON, APP.where(), command, part))
+                harmless(commands.argv(PYTHON, APP.where(), command, {**part, "digest": "0123456789abcdef"}))
     assert text.isprintable(), "it goes to the log and the UI"
 
 
@@ -277,7 +278,8 @@ def harmless(argv: list[str]) -> None:
     known = {
         "--at", "--clock", "--tick", "--version", "--offsets", "--from", "--to", "--reason", "--why", "--fix", "--plan",
         "--discard", "--again", "--prove", "--damage", "--deep", "--keep-at-least", "--dry-run", "--replay", "--app",
-        "--limit", "--config", "--json", "--key", "--named-by", "--value", "--rebuild-reverted", "-P", "-m",
+        "--limit", "--config", "--json", "--key", "--named-by", "--value", "--rebuild-reverted", "--lake", "--expect",
+        "-P", "-m",
     }  # fmt: skip
     positionals = argv.index("--") if "--" in argv else len(argv)
     assert not any(argument.startswith("-") for argument in argv[positionals + 1 :])
