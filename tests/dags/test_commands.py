@@ -70,7 +70,7 @@ def test_each_command_works_on_the_lake_that_the_page_shows(command, tmp_path):
 
 def test_what_is_requested_is_shown_apart_from_what_was_found():
     """A result can be changed in Airflow: a finding must not stand in the place of what is erased."""
-    found = {"records": ["orders: 3 records"], "key": "bob", "reason": "harmless", "event": "done"}
+    found = {"records": ["orders: 3 records"], "key": "bob", "reason": "harmless", "digest": "0f1e", "event": "done"}
     text = commands.shown({"stream": "orders", "key": "alice", "dry_run": False, "reason": "ticket 7"}, "plan", found)
     requested, _, findings = text.partition("#### Found by the task plan\n")
     assert requested.splitlines() == [
@@ -78,6 +78,7 @@ def test_what_is_requested_is_shown_apart_from_what_was_found():
         "* reason: **ticket 7**", "",
     ]  # fmt: skip
     assert "* key: **bob**" in findings
+    assert "* digest: **0f1e**" in findings, "what the task after the approval may do"
     assert "alice" not in findings
 
 

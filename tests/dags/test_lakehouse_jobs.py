@@ -216,6 +216,15 @@ def test_a_child_left_behind_by_a_job_that_ended_well_is_ended(make_job, tmp_pat
     assert not any(map(is_running, _pids(tmp_path)))
 
 
+def test_a_result_without_a_newline_counts_although_a_child_holds_the_pipe(make_job):
+    source = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+sys.stdout.write('{"event": "done", "rows": 1}')
+"""
+    assert make_job(source).run(lambda _: None) == {"event": "done", "rows": 1}
+
+
 def test_stop_before_and_after_a_run_harms_nobody(make_job):
     job = make_job(DONE)
     job.run(lambda _: None)
