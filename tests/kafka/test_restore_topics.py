@@ -109,7 +109,7 @@ def test_a_changelog_is_restored_whole_or_not_at_all(
     admin.add_partitions("rt-out", 8)
     wider = "topic 'rt-out' has 8 partitions, and its changelog was published to 1: later changes of a key may be in"
     send("rt-in", [(f"k{n}", "new", T + 100 + n) for n in range(20)])
-    with pytest.raises(StorageError, match=rf"{wider}.*Nothing was published\. Delete 'rt-out' and it is"):
+    with pytest.raises(StorageError, match=rf"{wider}.*Nothing was published\. Delete 'rt-out', and it is"):
         one.run(app, until="caught_up")
     with pytest.raises(NotFound, match=rf"{wider}.*Build the table from bronze; or delete the topic"):
         lake("c").restore(table, "rt-out")

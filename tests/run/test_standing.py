@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover
+from lakehouse.kafka.topics import TopicFacts
 from lakehouse.plan.table import Sink
 from lakehouse.run.start.resume_point import (
     OwnPublication,
     Restored,
     ResumePoint,
+    check_partitions,
     declaration_of,
     find_resume_point,
     restored_of,
@@ -153,6 +156,39 @@ def sink(*, net: bool = False, suppress: bool = False, having: bool = False) -> 
     return (
         (made.having("n > 1") if having else made).table("totals", suppress=suppress).changes(net=net).to_topic("out")
     )
+
+
+class Counted:
+    """A cluster that has topics with these numbers of partitions."""
+
+    def __init__(self, **partitions: int) -> None:
+        self._partitions = {name.replace("_", "-"): count for name, count in partitions.items()}
+
+    def names(self) -> list[str]:
+        return list(self._partitions)
+
+    def topics(self, names: list[str]) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(name, "T", self._partitions[name]) for name in names}
+
+
+def test_a_changelog_with_other_partitions_is_refused() -> None:
+    """A key's later changes are in another partition than its earlier ones: a restore took any of them."""
+
+    def check(cluster: Counted, cover: Cover | None, sink: Sink) -> None:
+        check_partitions(cast(Any, cluster), sink, "T", cover)
+
+    both = replace(COVER, partitions=2, state="S", state_partitions=2)
+    kept = sink(having=True)
+    check(Counted(out=2, out_state=2), both, kept)
+    check(Counted(out=2), both, kept)  # that the other one is gone is said elsewhere
+    for cover in (None, replace(both, topic="deleted since")):
+        check(Counted(out=8, out_state=8), cover, kept)
+    check(Counted(out=8), replace(both, of=""), STREAM.to_topic("out"))
+    for cluster, name in ((Counted(out=8, out_state=2), "out"), (Counted(out=2, out_state=8), "out-state")):
+        with pytest.raises(
+            StorageError, match=f"'{name}' has 8 partitions, and its .* to 2: .*Delete 'out' and 'out-state', and"
+        ):
+            check(cluster, both, kept)
 
 
 def test_what_a_table_keeps_has_a_topic_where_the_changelog_leaves_some_out() -> None:

@@ -168,9 +168,9 @@ def check_partitions(cluster: Cluster, sink: Sink, topic_id: str, cover: Cover |
     if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.of, Stream):
         return
     if (fault := partitions_fault(cluster, sink.topic, cover)) is not None:
-        also_state = f", and {state_topic(sink.topic)!r}," if cover.state_partitions else ""
+        also_state = f" and {state_topic(sink.topic)!r}" if cover.state_partitions else ""
         raise StorageError(
-            f"{fault}. No lake could be restored from it. Nothing was published. Delete {sink.topic!r}{also_state} and "
+            f"{fault}. No lake could be restored from it. Nothing was published. Delete {sink.topic!r}{also_state}, and "
             "it is published again in full; or publish to another topic; or leave the sink out."
         )
 
