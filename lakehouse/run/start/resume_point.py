@@ -170,8 +170,8 @@ def check_partitions(cluster: Cluster, sink: Sink, topic_id: str, cover: Cover |
     if (fault := partitions_fault(cluster, sink.topic, cover)) is not None:
         also_state = f" and {state_topic(sink.topic)!r}" if cover.state_partitions else ""
         raise StorageError(
-            f"{fault}. It could not be restored from. Nothing was published. Delete {sink.topic!r}{also_state}, and "
-            "it is published again in full; or publish to another topic; or leave the sink out."
+            f"{fault}. No lake could be restored from it. Nothing was published. Delete {sink.topic!r}{also_state}, "
+            "and it is published again in full; or publish to another topic; or leave the sink out."
         )
 
 
