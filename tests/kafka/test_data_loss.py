@@ -12,14 +12,17 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+import lakehouse as lh
 from lakehouse.errors import DataLoss, JobFailed
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import TablePlace
 from lakehouse.run.lake import Lake
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import ingest as ingest_module
+from lakehouse.spark.bronze import tick as bronze_tick
 from lakehouse.spark.bronze.gaps import Gap, KafkaTopic, accept_gaps
 
 T = 1_700_000_000_000
@@ -268,3 +271,42 @@ def test_an_accepted_loss_is_that_of_the_place_where_the_topic_was() -> None:
     assert accept_gaps(here, lost[:1], other) == here
     later = {"one": TopicState("old", {0: 5, 1: 8}, {0: 1, 1: 2})}  # it came back, and was lost later
     assert accept_gaps(later, lost, other) == later
+
+
+@pytest.mark.slow
+def test_what_a_killed_ingest_left_in_an_own_table_is_not_lost_when_it_expires(
+    lake, cluster, send, latest, bronze, expire, ingest, spark: SparkSession, monkeypatch
+) -> None:
+    """It was killed between the append to an own table and the one that completes the tick; then retention came."""
+    for topic in ("dl-half-own", "dl-half-shared"):
+        cluster.create(topic)
+        send(topic, [("k", "1", T)])
+    one, accepting = lake(), lake(on_data_loss="record")
+    app = lh.app(*latest("dl-half-own", own_table=True).tables, *latest("dl-half-shared").tables)
+    ingest(one, app)
+    for topic in ("dl-half-own", "dl-half-shared"):
+        send(topic, [("k", "2", T + 100), ("k", "3", T + 100)])
+    append = bronze_tick.append
+
+    def fail_at_last(frame: Any, place: TablePlace, *rest: Any) -> None:
+        if place.path.endswith("/bronze/records"):
+            raise OSError("the disk is gone")
+        append(frame, place, *rest)
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(bronze_tick, "append", fail_at_last)
+        with pytest.raises(JobFailed, match="the disk is gone"):
+            ingest(one, app)
+    expire("dl-half-own", 0, 3)
+    expire("dl-half-shared", 0, 2)
+    with pytest.raises(DataLoss, match=r"dl-half-shared .* offsets \[1, 2\): expired") as actual:
+        ingest(one, app)
+    assert "dl-half-own" not in str(actual.value)
+    send("dl-half-own", [("k", "4", T + 50)])
+    ingest(accepting, app)
+    rows = [(row["tick"], row["offset"], row["order_time"].timestamp()) for row in bronze(one, "dl-half-own")]
+    first, later = T / 1000, T / 1000 + 0.1
+    assert rows == [(1, 0, first), (2, 1, later), (2, 2, later), (3, 3, later)]
+    assert [(row["tick"], row["offset"]) for row in bronze(one)] == [(1, 0), (2, 2)]
+    assert [gap[:1] + gap[2:5] for gap in written(spark, one)] == [("dl-half-shared", 0, 1, 2)]
+    assert ingest(one, app) == []

@@ -89,9 +89,15 @@ class Ingest:
         self._check_places()
         bronze.create_tables(self._lake, self._feed.own)
         state = interventions.take_over_bronze(self._lake)
-        self._state, self._accepted_gaps = state, gaps.read_accepted_gaps(self._lake)
+        half_written = bronze.half_written_topics(self._lake, state.tick)
+        pinned_topics = self._read_pinned_topics(half_written)
+        # Bronze has the rows of a half written tick that are in own tables, whether Kafka still has them or not.
+        written_topics = {name: pinned_topics[name] for name in half_written if name in pinned_topics}
+        self._state = replace(state, topics={**state.topics, **written_topics})
+        self._accepted_gaps = gaps.read_accepted_gaps(self._lake)
         self._find_gaps()
-        self._finish_pending()
+        if pinned_topics:
+            self._finish_pending(pinned_topics, written_topics)
 
     def __exit__(self, *_: object) -> None:
         self._lease.release()
@@ -175,23 +181,30 @@ class Ingest:
             if name in self._feed.topics or (pattern is not None and pattern.fullmatch(name))
         )
 
-    def _finish_pending(self) -> None:
-        """Complete a tick of which only the own tables were written: write the main table, with the same offsets."""
-        pending_topics = bronze.half_written_topics(self._lake, self._state.tick)
-        for topic in pending_topics:
+    def _read_pinned_topics(self, half_written: Iterable[str]) -> Mapping[str, TopicState]:
+        """Return how far a half written tick takes each topic; empty without one. half_written: see `bronze`."""
+        for topic in half_written:
             coverage = bronze.last_coverage(self._spark, self._layout.own_records(topic))
-            if coverage is None:
-                continue
-            starts, ends = self._pinned_ranges(coverage.topics)
-            # If the topic was recreated since then, nothing is left to read; the rows in the own table stay.
-            frame = (
-                self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
-            )
-            self._append(frame, ends, {*self._feed.own, *pending_topics})
-            return
+            if coverage is not None:
+                return coverage.topics
+        return {}
+
+    def _finish_pending(
+        self, pinned_topics: Mapping[str, TopicState], written_topics: Mapping[str, TopicState]
+    ) -> None:
+        """Complete a tick of which only own tables were written: write the other tables, with the same offsets.
+
+        written_topics: those whose own tables have the tick; the state counts them already. If one was recreated since,
+        the rows in its table stay, and the state has the new topic.
+        """
+        starts, ends = self._pinned_ranges(pinned_topics)
+        frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
+        self._append(frame, ends, {*self._feed.own, *bronze.own_tables(self._lake)})
+        same_topics = [name for name, topic in written_topics.items() if self._state.topics[name].id == topic.id]
+        self._state = bronze.with_order_times(self._lake, same_topics, self._state)
 
     def _pinned_ranges(self, pinned_topics: Mapping[str, TopicState]) -> tuple[Offsets, Offsets]:
-        """Return the offsets where a half written tick begins and ends, for the partitions that it moves."""
+        """Return where the rest of a half written tick begins and ends, for the partitions that it moves."""
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
         for name, pinned_topic in pinned_topics.items():
