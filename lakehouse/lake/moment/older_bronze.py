@@ -62,7 +62,7 @@ def _places_made_from(layout: Layout) -> list[TablePlace]:
 
 def _places_written_first(layout: Layout) -> list[TablePlace]:
     """Return the places that have a tick just before bronze's main table has it."""
-    own_topics = folder_names(layout.own_records(""))
+    own_topics = folder_names(f"{layout.root}/bronze/own")
     return [*(own_topic_place(layout, topic) for topic in own_topics), intervention_log_place(layout)]
 
 
