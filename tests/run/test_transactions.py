@@ -116,11 +116,19 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
 
         def remember(self, tick: int, sent_count: int) -> None: ...
 
+        def partitions(self, topic: str) -> int | None:
+            return 1
+
         def publish(self, *_: object) -> int:
             raise KafkaUnavailable("gone")
 
     topic_facts = {name: SimpleNamespace(id="T", partitions=1) for name in ("in", "out", "out-covers")}
-    cluster: Any = SimpleNamespace(names=lambda: list(topic_facts), topics=lambda names: topic_facts)
+    cluster: Any = SimpleNamespace(
+        names=lambda: list(topic_facts),
+        topics=lambda _: topic_facts,
+        config=lambda _: {"cleanup.policy": "compact"},
+        offsets=lambda places, **_: dict.fromkeys(places, (0, 0)),
+    )
     lake: Any = SimpleNamespace(layout=Layout("lake"))
     lake.own_session = lambda: lake
     settings: Any = SimpleNamespace(kafka=SimpleNamespace(options={}))
@@ -131,6 +139,7 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
     monkeypatch.setattr(publishing.published, "origin_of", lambda *_: "lake")
     monkeypatch.setattr(publishing.published, "next_offsets", lambda *_: {})
     monkeypatch.setattr(publishing.published, "needed_offsets", lambda *_: None)
+    monkeypatch.setattr(publishing.published, "tick_nonce", lambda *_: "nonce")
     monkeypatch.setattr(publishing.published, "producer_records", records)
     app = lh.app(lh.stream("in", key="k string", schema="v string").to_topic("out"))
     with publishing.Publishing(lake, settings, app, cluster) as open_publishing:
