@@ -49,6 +49,7 @@ PRIMITIVE_TYPES = (
     "timestamp",
 )  # fmt: skip
 NESTED_TYPES = ("struct", "array", "map")
+NESTING_MAX = 40  # types inside of each other: what is deeper takes a parser minutes, or more than its stack
 # Types of other systems -> Spark's.
 OTHER_TYPES = {
     "varchar": "string", "char": "string", "text": "string", "str": "string", "uuid": "string", "integer": "int",
@@ -191,16 +192,17 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     advice = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
     if not isinstance(text, str):
         raise PlanError(f"{subject}: found {text!r}, expected text. {advice}")
-    try:
-        return _parse_columns(text, subject, advice)
-    except RecursionError as error:
-        raise PlanError(f"{subject}: {text[:80]!r} is nested too deeply for a schema. {advice}") from error
-
-
-def _parse_columns(text: str, subject: str, advice: str) -> tuple[Column, ...]:
+    too_deep = (
+        f"{subject}: {text[:80]!r} is nested too deeply: expected at most {NESTING_MAX} types inside of each other. "
+        "Declare the inner ones as a string, which has them as JSON."
+    )
+    if _nesting_depth(text) > NESTING_MAX:
+        raise PlanError(too_deep)
     schema_text, fields = mark_fields(text)
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
+    except RecursionError as error:
+        raise PlanError(too_deep) from error
     except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:
         raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
@@ -230,6 +232,15 @@ def _parse_columns(text: str, subject: str, advice: str) -> tuple[Column, ...]:
     check_distinct((column.name for column in columns), subject)
     check_fields([column.in_topic.name for column in columns], subject)
     return tuple(columns)
+
+
+def _nesting_depth(schema_text: str) -> int:
+    """Return how many brackets are open at once, at most; those in names do not count."""
+    depth = depth_max = 0
+    for bracket in re.findall(r"[<(>)]", re.sub(r"`[^`]*`|'[^']*'", "", schema_text)):
+        depth += 1 if bracket in "<(" else -1
+        depth_max = max(depth, depth_max)
+    return depth_max
 
 
 def _wrong_part(text: object) -> str:
