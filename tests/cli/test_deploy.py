@@ -47,7 +47,7 @@ def test_another_declaration_than_the_approved_one_is_refused() -> None:
         refuse_other_declarations(application("n > 1"), digest)
 
 
-@pytest.mark.rotated
+@pytest.mark.slow
 def test_new_logic_is_staged_asked_and_promoted(shop: Shop, lakehouse: Command) -> None:
     from lakehouse.lake.control.writer_leases import table_lease
 
