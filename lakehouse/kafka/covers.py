@@ -29,7 +29,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.kafka.drain import read_topic, topic_offsets
-from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.topics import Cluster, listed_topics
 from lakehouse.plan.names import beside_topic
 
 VERSION = 2
@@ -134,8 +134,7 @@ def partitions_fault(cluster: Cluster, topic: str, cover: Cover) -> str | None:
     counts_by_topic = {topic: cover.partitions}
     if cover.state_partitions:
         counts_by_topic[beside_topic.state_topic(topic)] = cover.state_partitions
-    existing_names = set(cluster.names())
-    for name, facts in cluster.topics([name for name in counts_by_topic if name in existing_names]).items():
+    for name, facts in listed_topics(cluster, counts_by_topic).items():
         if facts.partitions != (covered_count := counts_by_topic[name]):
             return (
                 f"topic {name!r} has {facts.partitions:,} partitions, and its changelog was published to "
@@ -147,8 +146,7 @@ def partitions_fault(cluster: Cluster, topic: str, cover: Cover) -> str | None:
 
 def offsets_of_existing(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
     """Return those offsets of a cover that belong to one of these topics, if the topic still has the same id."""
-    existing_names = set(cluster.names()).intersection(topics)
-    existing_ids = {topic_facts.id for topic_facts in cluster.topics(sorted(existing_names)).values()}
+    existing_ids = {topic_facts.id for topic_facts in listed_topics(cluster, sorted(set(topics))).values()}
     return {topic_id: partition_offsets for topic_id, partition_offsets in offsets.items() if topic_id in existing_ids}
 
 

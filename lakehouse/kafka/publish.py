@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lakehouse.errors import KafkaUnavailable, NotFound, StorageError
+from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.covers import Cover, covers_topic
 from lakehouse.kafka.headers import fit_record
 from lakehouse.kafka.partitioner import choose_partition
@@ -111,12 +111,10 @@ class Publisher:
             time.sleep(0.1)
 
     def _topics_fault(self, *, is_table: bool) -> str | None:
-        try:
-            topics_now = self._cluster.topics(list(self._topics))
-        except NotFound:
-            existing_names = set(self._cluster.names())
-            missing_names = [name for name in self._topics if name not in existing_names]
-            return f"topic {missing_names[0]!r} was deleted" if missing_names else None
+        topics_now = self._cluster.existing_topics(self._topics)
+        for name in self._topics:
+            if name not in topics_now:
+                return f"topic {name!r} was deleted"
         for name, facts in topics_now.items():
             if facts.id != (id_before := self._topics[name].id):
                 return f"topic {name!r} was deleted and made anew (its id was {id_before}, and is {facts.id})"

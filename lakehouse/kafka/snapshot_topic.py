@@ -21,7 +21,7 @@ from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.headers import LIMIT, record_room, record_size
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.rights import SNAPSHOTS_PREFIX, Right, describe_missing_right
-from lakehouse.kafka.topics import FOR_EVER, TO_COME, Cluster
+from lakehouse.kafka.topics import FOR_EVER, TO_COME, Cluster, create_for_times_to_come
 from lakehouse.kafka.transactional import (
     TIMEOUT_SECONDS,
     TransactionFailed,
@@ -74,17 +74,13 @@ def create_topic(cluster: Cluster, topic: str, partitions: int) -> None:
 
     It takes times ahead: an export may be named after the day that it is for.
     """
-    for config in (FOR_EVER | TO_COME, FOR_EVER):
-        try:
-            cluster.create(topic, partitions, config)
-            return
-        except KafkaUnavailable:
-            if config is FOR_EVER:
-                raise  # else: a Kafka before 3.6 does not know the setting
-        except LakehouseError:
-            if not _appears(cluster, topic):
-                raise
-            return
+    try:
+        create_for_times_to_come(cluster, topic, partitions, FOR_EVER)
+    except KafkaUnavailable:
+        raise
+    except LakehouseError:
+        if not _appears(cluster, topic):
+            raise
 
 
 def _appears(cluster: Cluster, topic: str) -> bool:

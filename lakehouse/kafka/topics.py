@@ -333,3 +333,17 @@ def _error_code(error: KafkaException) -> int | None:
 def _format_topic_id(topic_id: Any) -> str:
     """Return a topic's id as Kafka's own tools print it."""
     return str(topic_id).replace("+", "-").replace("/", "_")
+
+
+def listed_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicFacts]:
+    """Return the facts of those topics that are in Kafka's list, which has no topic that this user may not see."""
+    all_names = set(cluster.names())
+    return cluster.topics([name for name in names if name in all_names])
+
+
+def create_for_times_to_come(cluster: Cluster, topic: str, partitions: int, config: dict[str, str]) -> None:
+    """Create a topic that takes records with times ahead, such as a booking's. Raises as `Cluster.create` does."""
+    try:
+        cluster.create(topic, partitions, config | TO_COME)
+    except KafkaUnavailable:
+        cluster.create(topic, partitions, config)  # a Kafka before 3.6 does not know the setting

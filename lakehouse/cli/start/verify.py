@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.past_subject import Reads
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record.behind import count_lacking
-from lakehouse.lake.record.covered import count_records, is_not_covered
+from lakehouse.lake.record.covered import condition_of_own_records, count_records
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.table_rules import find_unmet_rules
@@ -65,7 +65,7 @@ def _verify_table(
     table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of(table.stream)
     topic_tick, tick = coverage.last_tick(reads.topics), table_facts.tick or 0
     intervention_tick = facts.newest_repair_tick(facts.intervention_ticks(layout), table.name, reads)
-    own_condition = is_not_covered(layout, table.name)
+    own_condition = condition_of_own_records(layout, table.name)
     record_count = (
         sum(topic_reports[topic]["records"] for topic in reads.topics)
         if own_condition is None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lakehouse.lake import store
 from lakehouse.lake.commit_log import CommitInfo, TickCoverage, open_log, tick_coverage
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.covered import count_records, is_not_covered
+from lakehouse.lake.record.covered import condition_of_own_records, count_records
 
 
 class Behind(NamedTuple):
@@ -35,7 +35,7 @@ def count_lacking(layout: Layout, coverage: TickCoverage, table: str, topics: It
     moved_topics = [topic for topic in topics if coverage.last_tick([topic]) > tick]
     if not moved_topics:
         return 0
-    own_condition = is_not_covered(layout, table)
+    own_condition = condition_of_own_records(layout, table)
     return count_records(layout, moved_topics, f"tick > {tick}" + (f" AND {own_condition}" if own_condition else ""))
 
 

@@ -16,10 +16,9 @@ from lakehouse.lake.sql import quote_literal
 from lakehouse.lake.store import is_table
 
 
-def is_not_covered(layout: Layout, table: str) -> str | None:
-    """Return a condition on bronze's rows, as SQL: a table took them in, or has to; None for one without a restore."""
-    properties = reader.open_table(layout.silver(table), table).metadata().configuration
-    covered_offsets: dict[str, dict[str, int]] = json.loads(properties.get(SKIP, "{}"))
+def condition_of_own_records(layout: Layout, table: str) -> str | None:
+    """Return a condition in SQL for the rows of bronze that a table takes in itself; None for one without a restore."""
+    covered_offsets: dict[str, dict[str, int]] = json.loads(reader.read_table_properties(layout, table).get(SKIP, "{}"))
     if not covered_offsets:
         return None
     parts = [

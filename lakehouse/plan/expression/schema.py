@@ -311,7 +311,7 @@ def is_same_type(type_text: str, other_text: str) -> bool:
 
 
 def _plain_type(type_text: str) -> str:
-    parsed_type = parse_type(type_text).copy()
+    parsed_type = parse_type(type_text)
     for name in parsed_type.find_all(exp.Identifier):
         name.set("quoted", True)
     # Spark's DECIMAL has ten digits, and none after the point where no scale is written.

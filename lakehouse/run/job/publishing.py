@@ -13,7 +13,7 @@ from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.publish import Publisher
-from lakehouse.kafka.topics import TO_COME, Cluster
+from lakehouse.kafka.topics import Cluster, create_for_times_to_come
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import sink_lease
@@ -97,7 +97,9 @@ class Publishing:
             topic_config = (
                 COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
             )
-            self._create(sink.topic, sink.partitions or self._source_partitions(sink, topic_names), topic_config)
+            # Kafka refuses a record whose time it does not take: that would end publishing.
+            partition_count = sink.partitions or self._source_partitions(sink, topic_names)
+            create_for_times_to_come(self._cluster, sink.topic, partition_count, topic_config)
         elif isinstance(sink.of, Table):
             self._check_kept(sink.topic)
         if (covers_topic := covers.covers_topic(sink.topic)) not in topic_names:
@@ -111,7 +113,7 @@ class Publishing:
             return
         fact = self._cluster.topics([sink.topic])[sink.topic]
         if is_new_topic(fact.id, covers.read_newest_cover(self._cluster, self._settings.kafka.options, sink.topic)):
-            self._create(state_name, fact.partitions, COMPACTED)
+            create_for_times_to_come(self._cluster, state_name, fact.partitions, COMPACTED)
 
     def _source_partitions(self, sink: Sink, topic_names: Collection[str]) -> int:
         """Return the largest partition count of a sink's source topics; of one that is gone, what bronze knows."""
@@ -152,13 +154,6 @@ class Publishing:
                 f"records: kafka-configs --bootstrap-server ... --alter --topic {topic} --add-config "
                 "cleanup.policy=compact"
             )
-
-    def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        """Create a topic that takes times ahead, such as a booking's: a record that Kafka refuses ends publishing."""
-        try:
-            self._cluster.create(topic, partitions, config | TO_COME)
-        except KafkaUnavailable:
-            self._cluster.create(topic, partitions, config)  # a Kafka before 3.6 does not know the setting
 
 
 class _OpenSink:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from lakehouse.errors import DataLoss, PlanError, StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets, offsets_of_existing
 from lakehouse.kafka.drain import topic_offsets
-from lakehouse.kafka.topics import Cluster
+from lakehouse.kafka.topics import Cluster, listed_topics
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.plan.evolution.change import compare_fingerprints
@@ -163,10 +163,9 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
 def find_lost(open_table: OpenTable, cluster: Cluster, cover: Cover) -> list[Gap]:
     """Return the offsets after a changelog that neither Kafka nor this lake's bronze has, of its source topics."""
     topic_names = open_table.table.stream.topics
-    existing_names = set(cluster.names())
     kafka_topics = {
         name: KafkaTopic(fact.id, topic_offsets(cluster, name))
-        for name, fact in cluster.topics([name for name in topic_names if name in existing_names]).items()
+        for name, fact in listed_topics(cluster, topic_names).items()
     }
     return restored_table.lost_to_bronze(open_table, lost_after(cover.next, topic_names, kafka_topics))
 

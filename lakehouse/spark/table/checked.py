@@ -64,8 +64,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     _check_join_keys(spark, stream)
     if isinstance(stream.source, Crossings):
         _check_patterns(spark, stream.what, stream.source.when)
-        rows = spark.createDataFrame([], tables.visible_schema(spark, stream.source.table))
-        _check_items(rows, stream.what, [stream.source.when])
+        _check_items(_empty_table(spark, stream.source.table), stream.what, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
             _check_patterns(spark, stream.what, item)
