@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,8 @@ PR_SET_PDEATHSIG = 1
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 # Without `start_mark`: the clock may be corrected between two readings of a start; pids are not reused that fast.
 CREATED_TOLERANCE_SECONDS = 5.0
+# Linux shows no command line while a process begins its program: 20 ms on a busy machine.
+EXEC_SECONDS = 2.0
 
 
 def spawn_child(command: list[str], output: Path, outlive: bool, folder: Path | None = None) -> subprocess.Popen[bytes]:
@@ -89,10 +92,18 @@ def identify_process(pid: int, created: float, mark: str, start: str = "") -> ps
         is_same = (
             start_mark(pid) == start if start else abs(process.create_time() - created) <= CREATED_TOLERANCE_SECONDS
         )
-        is_same = is_same and mark in process.cmdline()
+        is_same = is_same and mark in _command_line(process)
         return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except (psutil.Error, ValueError):
         return None
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    """Return the arguments of a process, also of one that was started this moment: none are shown for an instant."""
+    deadline = time.monotonic() + EXEC_SECONDS
+    while not (arguments := [str(item) for item in process.cmdline()]) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return arguments
 
 
 def start_mark(pid: int) -> str:

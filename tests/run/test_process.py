@@ -77,6 +77,17 @@ def test_a_state_without_a_mark_counts_by_the_clock(
     assert identify_process(marked.pid, created, argument) is None
 
 
+def test_a_process_is_known_from_its_first_moment(tmp_path: Path) -> None:
+    """Linux shows no arguments while it begins its program; of these processes, some are seen in that instant."""
+    argument = server.broker_command_mark(tmp_path)
+    for _ in range(50):
+        with subprocess.Popen([sys.executable, "-c", SLEEP, argument]) as running:
+            try:
+                assert identify_process(running.pid, 0, argument, start_mark(running.pid)) is not None
+            finally:
+                running.kill()
+
+
 def test_a_process_that_is_gone_has_no_mark() -> None:
     running = start("-c", "")
     running.wait()
