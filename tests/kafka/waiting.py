@@ -59,16 +59,17 @@ class Sent:
             cluster.create(topic, PARTITIONS)
 
     def more(self, count: int, minutes: int = 0) -> None:
-        """Send records whose event times go on, not quite in order; so many minutes later."""
+        """Send records whose event times go on, not quite in order; so many minutes later; some to each partition."""
         dice, first = self._dice, len(self.records)
+        places = dice.sample([(topic, key) for topic in TOPICS for key in "1234"], k=2 * PARTITIONS)
         self._tick += 1
         self._later += minutes * 60_000
         for number in range(first, first + count):
-            topic = dice.choice(TOPICS)
+            topic, key = places.pop() if places else (dice.choice(TOPICS), dice.choice("123456"))
             stamp = T + number * 1000 - (3_000 if topic == TOPICS[1] else 0)
             at = T + number * 1000 + self._later - dice.choice((0, 0, 2000, 4000))
             value = dice.choice(({"who": dice.choice("ab"), "amount": number, "at": at},) * 9 + (None,))
-            data, key = None if value is None else json.dumps(value).encode(), dice.choice("123456")
+            data = None if value is None else json.dumps(value).encode()
             place = int(key) % PARTITIONS
             offset = sum((item.topic, item.partition) == (topic, place) for item in self.records)
             self.records.append(Record(topic, topic, place, offset, stamp, key.encode(), data, self._tick, stamp))
