@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import time
 from typing import Any
 
 from lakehouse.lake import reader
@@ -15,50 +15,70 @@ from lakehouse.page.cells import cut_text
 from lakehouse.semantics.commit_number import OPEN_EPOCH
 
 VERSIONS_MAX = 500
+READ_LOG_SECONDS = 5.0  # some 40,000 commits on a disk; a store needs a request for each
+COMMIT_FIELDS = (
+    "version",
+    "time_ms",
+    "operation",
+    "tick",
+    "from_tick",
+    "records",
+    "inserted",
+    "updated",
+    "deleted",
+)
 # Commits without rows: a new declaration sets properties, and may add columns first.
 NO_CHANGE = (*QUIET_OPERATIONS, OPEN_EPOCH, NEW_DECLARATION, RETENTION, "ADD COLUMNS")
 
 
 def versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> dict[str, Any]:
-    """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
+    """Return versions of the whole log, the oldest first: {"versions", "first_readable", "left_out", "more"}.
+
+    A log of more than `limit` versions is thinned: half of the limit are its newest versions, the others are spread
+    over all before them, the first included. left_out: how many are missing between. more: the log is so long that
+    its first part was not read.
 
     In a version, rows: counted back from the newest version by the inserted and deleted rows of each commit; None
     before a commit without these numbers. quiet: no row has changed. decided: {kind, by, reason} of the newest
-    intervention that it took in, else None. first_readable: VACUUM has removed files of earlier versions. more: older
-    versions were left out.
+    intervention that it took in, else None. first_readable: VACUUM has removed files of earlier versions.
     """
     table_history = History(app.layout, table.name)
-    newest_commits = list(islice(reader.walk_log_rows(app.layout, table.name), limit + 1))
-    row_count: int | None = reader.count_rows(
-        reader.open_table(table_history.path, table_history.what, newest_commits[0]["version"])
-    )
-    version_rows: list[dict[str, Any]] = []
+    version_rows, reaches_start = _read_version_rows(app, table, table_history)
+    kept_rows = _thin_out(version_rows, limit)
     intervention_rows = list(read_interventions(app.layout, table.name, limit))
-    for commit in newest_commits[:limit]:
-        commit_fields = (
-            "version",
-            "time_ms",
-            "operation",
-            "tick",
-            "from_tick",
-            "records",
-            "inserted",
-            "updated",
-            "deleted",
-        )
-        further_fields = {
-            "rows": row_count,
-            "quiet": commit["operation"] in NO_CHANGE,
-            "decided": newest_intervention(commit, intervention_rows),
-        }
-        version_rows.append({**{name: commit[name] for name in commit_fields}, **further_fields})
-        row_count = _rows_before(commit, row_count)
-    version_rows.reverse()
+    decided_rows = [{**row, "decided": newest_intervention(row, intervention_rows)} for row in kept_rows]
     return {
-        "versions": version_rows,
-        "first_readable": _first_readable(table_history, version_rows),
-        "more": len(newest_commits) > limit,
+        "versions": decided_rows,
+        "first_readable": _first_readable(table_history, kept_rows),
+        "left_out": len(version_rows) - len(kept_rows),
+        "more": not reaches_start,
     }
+
+
+def _read_version_rows(app: Application, table: TableInfo, history: History) -> tuple[list[dict[str, Any]], bool]:
+    """Return all versions, the oldest first, as far back as the time allows; and whether that is the log's start."""
+    deadline = time.monotonic() + READ_LOG_SECONDS
+    row_count: int | None = None
+    version_rows: list[dict[str, Any]] = []
+    for commit in reader.walk_log_rows(app.layout, table.name):
+        if not version_rows:
+            row_count = reader.count_rows(reader.open_table(history.path, history.what, commit["version"]))
+        elif time.monotonic() > deadline:
+            return version_rows[::-1], False
+        row = {name: commit[name] for name in COMMIT_FIELDS}
+        version_rows.append({**row, "rows": row_count, "quiet": commit["operation"] in NO_CHANGE})
+        row_count = _rows_before(commit, row_count)
+    return version_rows[::-1], True
+
+
+def _thin_out(version_rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return at most `limit` versions: the newest half, and as many spread over all before, the first included."""
+    if len(version_rows) <= limit:
+        return version_rows
+    spread_count = limit // 2
+    older_count = len(version_rows) - (limit - spread_count)
+    spread_rows = [version_rows[number * older_count // spread_count] for number in range(spread_count)]
+    return spread_rows + version_rows[older_count:]
 
 
 def newest_intervention(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -81,7 +81,7 @@ def test_versions_over_time(shop, story):
     assert [item["rows"] for item in actual["versions"]] == [None] * 5 + [3]
     assert [item["quiet"] for item in actual["versions"]] == [False, True, False, False, False, False]
     assert [item["tick"] for item in actual["versions"]] == [None, 0, 1, 3, 5, 7]
-    assert (actual["first_readable"], actual["more"]) == (0, False)
+    assert (actual["first_readable"], actual["left_out"], actual["more"]) == (0, 0, False)
 
 
 @pytest.mark.parametrize("operation", [NEW_DECLARATION, RETENTION])
@@ -108,9 +108,21 @@ def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story)
     assert decided[4:] == [{"kind": "swap", "by": "ann (user airflow)", "reason": "v2"}, None]
 
 
-def test_only_the_newest_versions_and_those_that_vacuum_left(own_shop, own_story):
-    actual = versions(own_shop, own_shop.table("visits"), 2)
-    assert ([item["version"] for item in actual["versions"]], actual["more"]) == ([4, 5], True)
+def test_a_long_log_is_thinned_out_and_keeps_its_first_version(shop):
+    whole = versions(shop, shop.table("visits"))
+    thinned = versions(shop, shop.table("visits"), 4)
+    assert [item["version"] for item in thinned["versions"]] == [0, 2, 4, 5]
+    assert (thinned["left_out"], thinned["more"]) == (2, False)
+    assert thinned["versions"] == [whole["versions"][number] for number in (0, 2, 4, 5)]
+
+
+def test_a_log_that_takes_too_long_to_read_begins_later(shop, monkeypatch):
+    monkeypatch.setattr("lakehouse.page.versions.READ_LOG_SECONDS", -1)
+    actual = versions(shop, shop.table("visits"))
+    assert ([item["version"] for item in actual["versions"]], actual["more"]) == ([5], True)
+
+
+def test_those_that_vacuum_left_can_be_read(own_shop, own_story):
     own_story.visits.vacuum()
     actual = versions(own_shop, own_shop.table("visits"))
     readable = [item["version"] for item in actual["versions"] if item["version"] >= actual["first_readable"]]

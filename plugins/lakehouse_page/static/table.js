@@ -76,7 +76,9 @@ export class TableView {
     this.draw();
     this.sliders();
     const lost = said.versions.length - readable.length;
-    if (lost) this.moments.append(hint(`${plural(lost, "older version")} can't be read any more: VACUUM took their files.`));
+    if (said.left_out) this.moments.append(hint(`${plural(said.left_out, "version")} between these ${said.left_out === 1 ? "is" : "are"} not shown; lakehouse past log lists all.`));
+    if (said.more) this.moments.append(hint("Older versions are not shown: the log is too long to read in one answer. lakehouse past log lists all."));
+    if (lost) this.moments.append(hint(`Versions before ${number(said.first_readable)} can't be read any more: VACUUM took their files.`));
     if (this.panel === null) this.open(state().tab || "rows");
     else if (follows) this.moved();
   }
