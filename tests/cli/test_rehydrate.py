@@ -39,6 +39,7 @@ def test_it_prints_what_was_written_and_which_offsets_differ(lake, lakehouse):
     assert again.startswith("5 records of clicks written to topic cli-clicks (2 partitions), 0 of them by this run.")
 
 
+@pytest.mark.rotated
 def test_a_program_reads_json(lake, lakehouse, broker):
     actual = lakehouse("rehydrate", "clicks", "--to", "cli-json", "--tick", "1", "--partitions", "3", "--json")
     data = json.loads(actual.out)

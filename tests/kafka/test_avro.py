@@ -82,6 +82,7 @@ def reasons(lake: Lake, stream: str) -> list[str]:
     return [row[0] for row in found]
 
 
+@pytest.mark.rotated
 def test_rows_of_two_writers_reach_the_tables_and_rebuild_without_the_registry(
     cluster, broker, writer, with_registry, monkeypatch
 ) -> None:

@@ -81,6 +81,7 @@ def test_only_words_with_another_meaning_are_put_in_backticks() -> None:
     assert name_text("ALL") == "`ALL`"
 
 
+@pytest.mark.rotated
 def test_words_with_another_meaning_on_spark(spark: SparkSession) -> None:
     from lakehouse.spark.expression.declared import column_of
 

@@ -42,6 +42,7 @@ REQUESTS: dict[str, Callable[[Registry], object]] = {
 }
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize(
     ("status", "body"),

@@ -89,6 +89,7 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     assert lake.audit(after, totals, deep=True).ok
 
 
+@pytest.mark.rotated
 def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.function_failures import failures_by_table
     from lakehouse.lake.layout import Layout

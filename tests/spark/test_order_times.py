@@ -29,6 +29,7 @@ TIMES = (T, T + 50, T + 10, T + 40, T + 90, T + 20)
 PARTITIONS = 21  # enough for several tasks; an odd number, so that half of the rows ends inside a partition
 
 
+@pytest.mark.rotated
 def test_many_partitions_of_a_tick_each_have_their_own_running_maximum(spark: SparkSession, tmp_path: Path) -> None:
     words = lh.stream("words", key="k string", schema="n bigint", format="json")
     lake = open_lake(spark, Layout(str(tmp_path / "lake")))

@@ -81,6 +81,7 @@ def test_recent_ticks_are_what_delta_finds(
         check_reads(lake, random, last)
 
 
+@pytest.mark.rotated
 def test_files_that_a_commit_names_once_more_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
     """Row tracking gives the rows of files ids: its commits add the files again, and remove none."""
     lake = open_lake(spark, Layout(str(tmp_path)))
@@ -97,6 +98,7 @@ def lake_files(path: str) -> list[str]:
     return [file.read_text() for file in sorted((Path(path) / "_delta_log").glob("*.json"))]
 
 
+@pytest.mark.rotated
 def test_a_read_of_the_last_tick_runs_one_job(spark: SparkSession, tmp_path: Path) -> None:
     lake = open_lake(spark, Layout(str(tmp_path)))
     append_ticks(lake, Random(1), 1, 3)
@@ -109,6 +111,7 @@ def test_a_read_of_the_last_tick_runs_one_job(spark: SparkSession, tmp_path: Pat
     assert len(context.statusTracker().getJobIdsForGroup("recent")) == 1
 
 
+@pytest.mark.rotated
 def test_an_observation_of_a_session_of_its_own_completes(spark: SparkSession, tmp_path: Path) -> None:
     lake = open_lake(new_session(spark), Layout(str(tmp_path)))
     append_ticks(lake, Random(1), 1, 2)

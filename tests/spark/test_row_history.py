@@ -101,6 +101,7 @@ def test_a_history_is_audited_mended_fixed_reverted_and_read(spark: SparkSession
     assert rows(HISTORIES[1]) == expected([record for record in history if record.tick == 1])["by_time_history"]
 
 
+@pytest.mark.rotated
 def test_sql_over_a_history_reads_any_moment(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.lake import Lake
     from lakehouse.run.scenario.replay import write_bronze
