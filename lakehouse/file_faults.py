@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from lakehouse.errors import ConfigError
+
 # Errors of a folder, a file or the disk, and not of this program.
 ADVICE = {
     errno.EACCES: "this user may not read or write it; change its owner or its mode, or name another",
@@ -82,6 +84,17 @@ def describe_misread_path(path: str) -> str | None:
         "another folder; expected a path without \\, control characters, % before two digits of a hexadecimal number, "
         "and for a store without ? and #. Rename the folder, or choose another"
     )
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return a path with the folder that a leading ~ or ~user stands for. Raises ConfigError for one of nobody."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"found {str(path)!r}, but this machine knows no home folder of {Path(path).parts[0]}; expected a path "
+            "that begins with a folder, such as /data/lake"
+        ) from None
 
 
 def _fault_of(error: BaseException) -> tuple[str, int] | None:

@@ -90,6 +90,12 @@ def test_variables_win(tmp_path: Path) -> None:
         ("[run]\non_data_loss = 'ignore'\n", 2, ["ignore", "fail, record"]),
         ("[run]\ntrigger_seconds = -1\n", 2, ["-1", "0 or more"]),
         ("[run]\nmax_records_per_tick = 0\n", 2, ["1 or more"]),
+        ("[run]\nmax_records_per_tick = 9223372036854775808\n", 2, ["9223372036854775808", "64 bits"]),
+        ("[run]\ntrigger_seconds = 1e20\n", 2, ["1e+20", "at most 1000000000"]),
+        ("[kafka]\nbootstrap_servers = 'one:99999'\n", 2, ["'one:99999'", "host:port"]),
+        ("[kafka]\nbootstrap_servers = 'one:٩٠٩٢'\n", 2, ["host:port"]),
+        ("[kafka]\nfolder = '~nobody-here/kafka'\n", 2, ["kafka.folder", "no home folder of ~nobody-here"]),
+        ("[lake]\napp = '~nobody-here/app.py'\n", 2, ["lake.app", "no home folder of ~nobody-here"]),
         (
             "[kafka.options]\n'client.id' = 'x'\n'isolation.level' = 'x'\n",
             3,
@@ -139,6 +145,17 @@ def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, lin
     assert "hush" not in message
     for part in parts:
         assert part in message
+
+
+def test_the_text_of_a_variable_may_look_like_a_number(tmp_path: Path) -> None:
+    environ = {
+        "LAKEHOUSE_LAKE_PATH": "2026", "LAKEHOUSE_KAFKA_TOPICS": "2024", "LAKEHOUSE_LINEAGE_NAMESPACE": "Infinity",
+        "LAKEHOUSE_KAFKA_TOPIC_PATTERN": "1e5", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "1e-5",
+    }  # fmt: skip
+    settings = load(environ=environ, start=tmp_path)
+    assert settings.lake.path == str(tmp_path / "2026")
+    assert (settings.kafka.topics, settings.kafka.topic_pattern) == (("2024",), "1e5")
+    assert (settings.lineage.namespace, settings.run.trigger_seconds) == ("Infinity", 0.0)
 
 
 @pytest.mark.parametrize(

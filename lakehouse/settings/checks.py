@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from lakehouse.duration import duration_ms
-from lakehouse.errors import PlanError
-from lakehouse.file_faults import describe_misread_path
+from lakehouse.errors import ConfigError, PlanError
+from lakehouse.file_faults import describe_misread_path, expand_home
 from lakehouse.passed_on import NEVER_PASSED_ON, PATTERN
 from lakehouse.settings import registry
 from lakehouse.settings.check_value import Check, WrongValue, check_text
@@ -20,6 +20,9 @@ OWN_KAFKA_OPTIONS = {
     "enable.auto.commit": "leave it out: lakehouse keeps its progress in the lake, not in a consumer group",
     "auto.offset.reset": "leave it out: lakehouse starts where the lake ends",
 }
+PORT_MAX = 65535
+LONG_MAX = 2**63 - 1  # Spark reads numbers of records and bytes as Java's long
+SECONDS_MAX = 1_000_000_000  # 31 years: Spark and Python take no timeout that is far longer
 STORE_OPTIONS = ("endpoint", "region", "path_style", "access_key", "secret_key", "session_token")
 ROLES = ("admin", "op", "user", "viewer")
 OWN_AIRFLOW_OPTIONS = {
@@ -48,6 +51,16 @@ def check_no_nul(value: object) -> None:
         check_no_nul(part)
 
 
+def check_local_path(value: object) -> str:
+    """Accept a file or a folder of this machine, also below somebody's home folder."""
+    path_text = check_text(value)
+    try:
+        expand_home(path_text)
+    except ConfigError as error:
+        raise WrongValue(str(error)) from None
+    return path_text
+
+
 def check_lake_path(value: object) -> str:
     """Accept a folder, or a Hadoop URI; a URI without slashes that Hadoop leaves out.
 
@@ -60,7 +73,7 @@ def check_lake_path(value: object) -> str:
         raise WrongValue(message)
     scheme, is_uri, place = path_text.partition("://")
     if not is_uri:
-        return path_text
+        return check_local_path(path_text)
     store_name, *folder_names = place.split("/")
     if scheme == "s3a" and not store_name:
         raise WrongValue(f"found no bucket in {path_text!r}; expected one before the folder, such as s3a://bucket/lake")
@@ -73,7 +86,8 @@ def check_servers(value: object) -> str:
     """Accept ``host:port``, or several separated by commas."""
     server_texts = [server_text.strip() for server_text in check_text(value).split(",")]
     for server_text in server_texts:
-        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", server_text):
+        match = re.fullmatch(r"(?:\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", server_text)
+        if match is None or not 1 <= int(match[1]) <= PORT_MAX:
             raise WrongValue(
                 f'found {server_text!r}; expected host:port, several with commas between, such as "one:9092,two:9092"'
             )
@@ -87,21 +101,16 @@ def check_machine(value: object) -> str:
     return machine_name
 
 
-def make_integer_check(least_number: int, most_number: int | None) -> Check:
+def make_integer_check(least_number: int, most_number: int = LONG_MAX) -> Check:
     """Return a check for a whole number from ``least_number`` to ``most_number``, both included."""
     expected_text = (
         f"a whole number from {least_number} to {most_number}"
-        if most_number is not None
-        else f"a whole number, {least_number} or more"
+        if most_number < LONG_MAX
+        else f"a whole number, {least_number} or more, of at most 64 bits"
     )
 
     def check(value: object) -> int:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or value < least_number
-            or (most_number is not None and value > most_number)
-        ):
+        if isinstance(value, bool) or not isinstance(value, int) or not least_number <= value <= most_number:
             raise WrongValue(f"found {value!r}; expected {expected_text}")
         return value
 
@@ -109,10 +118,10 @@ def make_integer_check(least_number: int, most_number: int | None) -> Check:
 
 
 def check_seconds(value: object) -> float:
-    """Accept a number of seconds, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise WrongValue(f"found {value!r}; expected a number of seconds, 0 or more, such as 1.5")
-    return float(value)
+    """Accept a number of seconds, 0 or more; what is less than a millisecond is 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+        raise WrongValue(f"found {value!r}; expected a number of seconds, 0 or more, at most {SECONDS_MAX}")
+    return round(float(value), 3)  # Spark does not read 1e-05
 
 
 def check_memory(value: object) -> str:
@@ -329,21 +338,24 @@ def check_keep(value: object) -> str:
 
 
 # Of these a variable's text is the value, also where it looks like a number.
-TAKE_RAW_TEXT = (check_secret, registry.check_user, registry.check_password)
+TAKE_RAW_TEXT = (
+    check_text, check_local_path, check_lake_path, check_servers, check_machine, check_host, check_topics,
+    check_pattern, check_url, check_secret, registry.check_urls, registry.check_user, registry.check_password,
+)  # fmt: skip
 
 # The check of each setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
     "lake": {
         "path": check_lake_path,
-        "app": check_text,
+        "app": check_local_path,
         "options": check_store_options,
         "single_writer": check_boolean,
     },
     "kafka": {
         "bootstrap_servers": check_servers,
         "options": check_kafka_options,
-        "port": make_integer_check(1, 65535),
-        "folder": check_text,
+        "port": make_integer_check(1, PORT_MAX),
+        "folder": check_local_path,
         "topics": check_topics,
         "topic_pattern": check_pattern,
     },
@@ -352,12 +364,12 @@ CHECKS: dict[str, dict[str, Check]] = {
         "user": registry.check_user,
         "password": registry.check_password,
         "token": check_secret,
-        "ca_file": check_text,
-        "certificate_file": check_text,
-        "key_file": check_text,
+        "ca_file": check_local_path,
+        "certificate_file": check_local_path,
+        "key_file": check_local_path,
         "key_password": registry.check_password,
-        "port": make_integer_check(1, 65535),
-        "folder": check_text,
+        "port": make_integer_check(1, PORT_MAX),
+        "folder": check_local_path,
         "timeout_seconds": registry.check_timeout,
         "auto_register": check_boolean,
         "subject_strategy": make_word_check(*registry.SUBJECT_STRATEGIES),
@@ -374,16 +386,16 @@ CHECKS: dict[str, dict[str, Check]] = {
     },
     "run": {
         "trigger_seconds": check_seconds,
-        "max_records_per_tick": make_integer_check(1, None),
-        "max_bytes_per_tick": make_integer_check(1024, None),
+        "max_records_per_tick": make_integer_check(1),
+        "max_bytes_per_tick": make_integer_check(1024),
         "max_record_bytes": make_integer_check(1024, 1_000_000_000),
         "on_data_loss": make_word_check("fail", "record"),
     },
     "upkeep": {
         "enabled": check_boolean,
-        "every_ticks": make_integer_check(1, None),
+        "every_ticks": make_integer_check(1),
         "every_seconds": check_seconds,
-        "optimize_files": make_integer_check(2, None),
+        "optimize_files": make_integer_check(2),
         "keep_versions": make_duration_check(
             shortest="1 hour", short_effect="a read in progress needs the files that it started with"
         ),
@@ -395,12 +407,12 @@ CHECKS: dict[str, dict[str, Check]] = {
         "format": make_word_check("auto", "text", "json"),
         "lag_seconds": check_seconds,
     },
-    "metrics": {"port": make_integer_check(1, 65535), "host": check_host},
+    "metrics": {"port": make_integer_check(1, PORT_MAX), "host": check_host},
     "lineage": {"url": check_url, "namespace": check_text, "api_key": check_secret},
     "airflow": {
-        "home": check_text,
+        "home": check_local_path,
         "host": check_host,
-        "port": make_integer_check(1, 65535),
+        "port": make_integer_check(1, PORT_MAX),
         "database": check_database,
         "workers": make_integer_check(1, 64),
         "users": check_users,

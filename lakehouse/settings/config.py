@@ -52,7 +52,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, reason_of_error
-from lakehouse.file_faults import describe_misread_path
+from lakehouse.file_faults import describe_misread_path, expand_home
 from lakehouse.settings import checks
 from lakehouse.settings.check_value import WrongValue
 from lakehouse.settings.checks import CHECKS
@@ -137,7 +137,7 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
     lake_path = values["lake"].get("path", "./lake")
     is_uri = "://" in lake_path
     if not is_uri:
-        lake_path = str((folder / Path(lake_path).expanduser()).resolve())
+        lake_path = str((folder / expand_home(lake_path)).resolve())
         if message := describe_misread_path(lake_path):  # in a folder above
             raise ConfigError(f"lake.path: {message}.")
     kafka_values, registry_values = values["kafka"], values["registry"]
@@ -152,9 +152,9 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
         (registry_values, "key_file"),
     ):
         if key in section:
-            section[key] = (folder / Path(section[key]).expanduser()).resolve()
+            section[key] = (folder / expand_home(section[key])).resolve()
     airflow_values = values["airflow"]
-    airflow_values["home"] = (folder / Path(airflow_values.get("home", AIRFLOW_HOME)).expanduser()).resolve()
+    airflow_values["home"] = (folder / expand_home(airflow_values.get("home", AIRFLOW_HOME))).resolve()
     for section, key in (
         (values["lake"], "options"),
         (kafka_values, "options"),
@@ -188,7 +188,7 @@ def _absolute_application(app: str | None, folder: Path) -> str | None:
     if app is None or not app.partition(":")[0].endswith((".py", ".sql")):
         return app
     file_path, colon_text, app_name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
-    return f"{(folder / Path(file_path).expanduser()).resolve()}{colon_text}{app_name}"
+    return f"{(folder / expand_home(file_path)).resolve()}{colon_text}{app_name}"
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from lakehouse.errors import ConfigError
+from lakehouse.file_faults import expand_home
 from lakehouse.setup import jars
 from lakehouse.setup.log_store import log_store_jar
 
@@ -41,10 +42,10 @@ def project_folder() -> Path:
 def cache_folder() -> Path:
     """Return the folder for files that can be fetched again."""
     if named_folder := os.environ.get("LAKEHOUSE_CACHE"):
-        return Path(named_folder).expanduser().absolute()
+        return expand_home(named_folder).absolute()
     cache_home = os.environ.get("XDG_CACHE_HOME", "")
     # The specification: a relative path there does not count.
-    return (Path(cache_home) if Path(cache_home).is_absolute() else Path.home() / ".cache") / "lakehouse"
+    return (Path(cache_home) if Path(cache_home).is_absolute() else expand_home("~/.cache")) / "lakehouse"
 
 
 def jars_target() -> Path:

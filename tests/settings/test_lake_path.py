@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.errors import ConfigError
+import lakehouse as lh
+from lakehouse.errors import ConfigError, PlanError
+from lakehouse.run.lake import Lake
 from lakehouse.settings.config import load
+from lakehouse.setup.places import cache_folder
 
 
 def lake_path(folder: Path, path: str) -> str:
@@ -72,3 +75,17 @@ def test_a_folder_above_the_lake_is_looked_at_too(tmp_path: Path) -> None:
     for name in ("a b", "a?b", "a#b", "100%", "ä"):
         (tmp_path / name).mkdir()
         assert load(environ={}, start=tmp_path / name).lake.path == f"{tmp_path}/{name}/lake"
+
+
+def test_a_home_folder_of_nobody_is_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that this machine does not know, as in a container whose user has no entry."""
+    for name in ("LAKEHOUSE_LAKE_PATH", "LAKEHOUSE_AIRFLOW_HOME"):
+        with pytest.raises(ConfigError, match=rf"{name}: found '~nobody-here/x', but this machine knows no"):
+            load(environ={name: "~nobody-here/x"}, start=tmp_path)
+    with pytest.raises(ConfigError, match="no home folder of ~nobody-here; expected a path"):
+        Lake("~nobody-here/lake")
+    with pytest.raises(PlanError, match=r"stream 'customers': path: found '~nobody-here/.*csv'"):
+        lh.snapshots("customers", "~nobody-here/{at}.csv", key="id bigint", schema="name string")
+    monkeypatch.setenv("LAKEHOUSE_CACHE", "~nobody-here")
+    with pytest.raises(ConfigError, match="no home folder of ~nobody-here"):
+        cache_folder()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.sql.answer import run_statements
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.file_faults import expand_home
 from lakehouse.ksql.syntax.split_text import ends_statement
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def make_prompt(session: SqlSession) -> Callable[[], str]:
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.history import FileHistory
 
-    history_file = Path.home() / HISTORY
+    history_file = expand_home("~") / HISTORY
     # The history may have secrets: create it with that mode, since prompt_toolkit would take the default.
     os.close(os.open(history_file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
     prompt_session: PromptSession[str] = PromptSession(

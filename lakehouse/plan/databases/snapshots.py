@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from lakehouse.errors import PlanError
+from lakehouse.errors import ConfigError, PlanError
+from lakehouse.file_faults import expand_home
 from lakehouse.plan.build import declared_source, stream_name
 from lakehouse.plan.expression.schema import check_name, parse_schema
 from lakehouse.plan.names.format_traits import JSON
@@ -70,7 +71,8 @@ def snapshots(
         event_time=event_time, name=name, own_table=own_table, headers="", max_ahead=None,
     )  # fmt: skip
     assert isinstance(stream.source, Source)
-    declared_snapshots = Snapshots(_absolute(path, declaring_folder()), kind, at or "", partitions, allow_empty)
+    absolute_path = _absolute(path, declaring_folder(), subject)
+    declared_snapshots = Snapshots(absolute_path, kind, at or "", partitions, allow_empty)
     return replace(stream, source=replace(stream.source, snapshots=declared_snapshots))
 
 
@@ -93,8 +95,11 @@ def _check_time(path: str, at: str | None, kind: str, subject: str) -> None:
         check_name(at, f"{subject}: at")
 
 
-def _absolute(path: str, folder: Path) -> str:
+def _absolute(path: str, folder: Path, subject: str) -> str:
     """Return a path with its folder; the name of a store as Spark writes it."""
     if "://" in path:
         return re.sub(r"^s3n?://", "s3a://", path)
-    return str(folder / Path(path).expanduser())
+    try:
+        return str(folder / expand_home(path))
+    except ConfigError as error:
+        raise PlanError(f"{subject}: path: {error}.") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError
+from lakehouse.file_faults import expand_home
 from lakehouse.lake import store
 from lakehouse.lake.store import is_remote
 from lakehouse.run.start import notebook
@@ -34,9 +35,7 @@ class Opened:
             environ = dict(os.environ)
             if path is not None:
                 # As a variable, so that the folders beside the lake by default (the broker's) follow it.
-                environ[f"{PREFIX}LAKE_PATH"] = (
-                    str(path) if is_remote(str(path)) else str(Path(path).expanduser().resolve())
-                )
+                environ[f"{PREFIX}LAKE_PATH"] = str(path) if is_remote(str(path)) else str(expand_home(path).resolve())
             settings = load(Path(config) if config is not None else None, environ)
         elif path is not None or config is not None:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
