@@ -23,6 +23,7 @@ from lakehouse.semantics.record import Record
 
 SCHEMA = "name string, amount decimal(10, 2), made timestamp, born date, photo binary"
 PLACEHOLDER = "__debezium_unavailable_value"
+UNSCALED = [base64.b64encode(bytes([byte])).decode() for byte in PLACEHOLDER.encode()]
 CONNECT = "org.apache.kafka.connect.data."
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
 MILLIS, MICROS, NANOS = (
@@ -136,7 +137,13 @@ def test_a_placeholder_in_a_column_that_nobody_reads_does_no_harm() -> None:
         ("x array<string>", [PLACEHOLDER]),
         ("x array<int>", list(PLACEHOLDER.encode())),
         ("x array<double>", [float(byte) for byte in PLACEHOLDER.encode()]),
+        ("x array<date>", list(PLACEHOLDER.encode())),
+        ("x array<binary>", [base64.b64encode(PLACEHOLDER.encode()).decode()]),
+        ("x array<string>", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+        ("x array<decimal(9, 2)>", UNSCALED),
+        ("x array<decimal(9, 2)>", [{"scale": 0, "value": unscaled} for unscaled in UNSCALED]),
         ("x map<string, string>", {PLACEHOLDER: PLACEHOLDER}),
+        ("x string", json.dumps({PLACEHOLDER: PLACEHOLDER}, separators=(",", ":"))),
         ("x string", PLACEHOLDER.encode().hex()),
     ],
 )

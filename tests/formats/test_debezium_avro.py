@@ -63,6 +63,7 @@ ENVELOPE = record(
 FLATTENED = record("Flat", **FIELDS, __deleted=["null", "string"])
 KEY = record("Key", ID="int")
 EMPTY = dict.fromkeys(FIELDS)
+PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def decoded(
@@ -158,6 +159,46 @@ def test_a_mark_of_a_flattened_row_may_be_declared_as_a_column(kind: str, kept: 
     written = {"name": "a", "__op": "c", "__DELETED": kept}
     data = encode_written_value(source, written)
     assert decode_written_value(source, data, find_declared([source])("t", "value")) == written
+
+
+def array_of(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+@pytest.mark.parametrize(
+    ("declared", "written_type", "value"),
+    [
+        ("string", "string", json.dumps({PLACEHOLDER: PLACEHOLDER}, separators=(",", ":"))),
+        ("map<string, string>", {"type": "map", "values": ["null", "string"]}, {PLACEHOLDER: PLACEHOLDER}),
+        ("array<string>", array_of(["null", "string"]), [PLACEHOLDER]),
+        ("array<string>", array_of("string"), ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+        ("array<binary>", array_of("bytes"), [PLACEHOLDER.encode()]),
+        ("array<int>", array_of("int"), list(PLACEHOLDER.encode())),
+        ("array<bigint>", array_of("int"), list(PLACEHOLDER.encode())),
+        ("array<float>", array_of("float"), list(PLACEHOLDER.encode())),
+        ("array<double>", array_of("double"), list(PLACEHOLDER.encode())),
+        ("array<date>", array_of(connect("int", "io.debezium.time.Date")), list(PLACEHOLDER.encode())),
+        ("array<timestamp>", array_of(connect("long", "io.debezium.time.Timestamp")), list(PLACEHOLDER.encode())),
+        ("array<timestamp>", array_of(connect("long", "io.debezium.time.MicroTimestamp")), list(PLACEHOLDER.encode())),
+        ("array<decimal(12, 3)>", array_of(DECIMAL), [Decimal(byte).scaleb(-2) for byte in PLACEHOLDER.encode()]),
+        ("array<decimal(5, 0)>", array_of(VARIABLE), [{"scale": 0, "value": bytes([b])} for b in PLACEHOLDER.encode()]),
+    ],
+)
+def test_a_placeholder_of_each_type(declared: str, written_type: Any, value: Any) -> None:
+    """As in JSON, an array or an hstore that was not sent is no value of the database."""
+    schema = record("E", op="string", after=["null", record("V", X=["null", written_type])])
+    reason = decoded({"op": "u", "after": {"X": value}}, schema, schema=f"x {declared}")
+    assert reason.startswith("value: schema 2: field x: not sent (TOAST)")
+    other_value = value[:-1] if isinstance(value, list | str) else {"a": "b"}
+    sent = decoded({"op": "u", "after": {"X": other_value}}, schema, schema=f"x {declared}, n int", meta="op string")
+    assert len(sent["x"]) == len(other_value)
+
+
+def test_bytes_of_a_placeholder_are_numbers_as_in_java() -> None:
+    schema = record("E", op="string", after=["null", record("V", X=array_of("int"))])
+    event_of = {"op": "u", "after": {"X": [1, -1]}}
+    assert "not sent" in decoded(event_of, schema, schema="x array<int>", unavailable="hex:01ff")
+    assert decoded(event_of, schema, schema="x array<int>")["x"] == [1, -1]
 
 
 def test_meta_columns_come_out_of_the_envelope() -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLACEHOLDER = "__debezium_unavailable_value"
+UNSENT_LISTS = {"tags": [PLACEHOLDER], "days": list(PLACEHOLDER.encode())}
 ZONED = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
 MOMENTS = [
     "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789+02:00", "2026-01-01T12:00Z", "", "12:00", "2026",
@@ -68,6 +69,8 @@ def event(draw: random.Random, schema: dict[str, Any]) -> bytes:
             value["after"][name] = draw.choice(MOMENTS)
         elif isinstance(item, str | bytes) and draw.random() < 0.1:
             value["after"][name] = PLACEHOLDER if isinstance(item, str) else PLACEHOLDER.encode()
+        elif name.lower() in UNSENT_LISTS and isinstance(item, list) and draw.random() < 0.2:
+            value["after"][name] = UNSENT_LISTS[name.lower()]
     stream = io.BytesIO()
     plain = fastavro.parse_schema(without_logical(json.loads(json.dumps(schema))))
     try:

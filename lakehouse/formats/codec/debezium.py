@@ -20,9 +20,6 @@ of the other connectors.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,8 +39,9 @@ from lakehouse.formats.values.json_text import (
     write_parsed,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.formats.values.unsent import placeholder_lists, placeholder_texts
 from lakehouse.plan.expression.schema import Column
-from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 
 ROW_AFTER, DELETE, TRUNCATE = ("c", "u", "r"), "d", "t"
 COMMITTED = Column("source.ts_ms", "bigint")
@@ -120,15 +118,8 @@ class _Event:
         return DeclaredValues(self.options.decimals, dict(self.options.times))
 
     @cached_property
-    def _placeholders(self) -> tuple[frozenset[str], tuple[Any, ...]]:
-        """The forms of the placeholder, parsed, by type of column: Debezium's UnchangedToastedPlaceholder."""
-        data = placeholder_bytes(self.options.unavailable)
-        text, base64_text = data.decode("utf-8", "replace"), base64.b64encode(data).decode()
-        name_uuid = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
-        whole_numbers = [JsonNumber(str(byte)) for byte in data]
-        decimals = [JsonNumber(f"{byte}.0") for byte in data]
-        texts = placeholder_texts(self.options.unavailable)
-        return texts, ([text], [base64_text], [name_uuid], whole_numbers, decimals, Members([(text, text)]))
+    def _placeholder_texts(self) -> frozenset[str]:
+        return placeholder_texts(self.options.unavailable)
 
     def row(self, envelope: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
@@ -175,17 +166,9 @@ class _Event:
         return True
 
     def _is_placeholder(self, value: Any) -> bool:
-        texts, others = self._placeholders
         if isinstance(value, str):
-            return value in texts and not isinstance(value, JsonNumber)
-        return isinstance(value, list | Members) and value in others
-
-
-def placeholder_texts(unavailable: str) -> frozenset[str]:
-    """Return the texts that stand for a text, or for bytes, that were not sent."""
-    data = placeholder_bytes(unavailable)
-    base64_texts = (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode())
-    return frozenset((data.decode("utf-8", "replace"), *base64_texts, data.hex()))
+            return value in self._placeholder_texts and not isinstance(value, JsonNumber)
+        return isinstance(value, list | Members) and value in placeholder_lists(self.options.unavailable)
 
 
 @lru_cache(maxsize=256)

@@ -28,9 +28,10 @@ from lakehouse.formats.codec.debezium import (
 )
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, split_registered
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.values.unsent import unsent_values
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.plan.expression.schema import Column
-from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
@@ -138,8 +139,9 @@ class _Event:
     def __init__(self, avro_type: AvroType, columns: tuple[Column, ...], options: DebeziumOptions) -> None:
         self.options = options
         columns = without_marks(columns)
-        data = placeholder_bytes(options.unavailable)
-        self._placeholders = (data, data.decode("utf-8", "replace"))
+        row_columns, meta_columns = (columns, ()) if options.flattened else split_columns(columns, options.meta)
+        unsent_by_name = {column.name: unsent_values(column.type, options.unavailable) for column in row_columns}
+        self._unsent_values = {name: values for name, values in unsent_by_name.items() if values}
         if options.flattened:
             self._undeclared_marks = _undeclared_marks(columns)
             self._names_of_marks = {column.name.lower(): column.name for column in columns}
@@ -155,7 +157,6 @@ class _Event:
                 "expected Debezium's envelope with op, before, after and source (rows alone: flattened=True), found "
                 f"{avro_type}"
             )
-        row_columns, meta_columns = split_columns(columns, options.meta)
         after = Column("after", _struct_type([(column.name, column.type) for column in row_columns]))
         self._read = row_reader(avro_type, (Column("op", "string"), after), ignores_case=True)
         self._metas = [(column.name.split("."), _meta_reader(avro_type, column)) for column in meta_columns]
@@ -205,7 +206,7 @@ class _Event:
         return row  # type: ignore[no-any-return]
 
     def _mark_unsent(self, row: Row) -> None:
-        unsent = [name for name, value in row.items() if value in self._placeholders]
+        unsent = [name for name, values in self._unsent_values.items() if row[name] in values]
         if self.options.marks_unsent:
             row |= dict.fromkeys(unsent) | {UNSENT_COLUMN: unsent}
         elif unsent:

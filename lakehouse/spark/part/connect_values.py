@@ -18,9 +18,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.codec.debezium import placeholder_texts
 from lakehouse.formats.values.connect_meaning import DIGITS, MICROS_OF_UNIT, NANOS
 from lakehouse.formats.values.text_value import precision_and_scale
+from lakehouse.formats.values.unsent import placeholder_texts
 from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.expression.schema import base_type
 from lakehouse.plan.names.debezium_options import DebeziumOptions

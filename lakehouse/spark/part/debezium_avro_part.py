@@ -7,7 +7,9 @@ envelope is declared. A property test compares both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -15,9 +17,10 @@ from pyspark.sql import functions as F
 from lakehouse.formats.avro.read_types import ReadTypes
 from lakehouse.formats.codec.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
 from lakehouse.formats.codec.debezium_avro import event_columns, is_envelope
+from lakehouse.formats.values.unsent import unsent_values
 from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.expression.schema import base_type
-from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.spark.expression.avro_values import AvroValue, does_not_fit
 from lakehouse.spark.expression.years import in_range
@@ -128,10 +131,12 @@ class DebeziumAvroPart(AvroPart):
 
     def _is_placeholder(self, after: Column, column: PlanColumn) -> Column:
         """Return whether a field's value only says that there is one; may be null."""
-        data = placeholder_bytes(self._options.unavailable)
-        match base_type(column.type):
-            case "string":
-                return after[column.name] == data.decode("utf-8", "replace")
-            case "binary":
-                return after[column.name] == F.lit(data)
-        return F.lit(False)
+        if base_type(column.type) == "map":  # Python reads each record that has one
+            return F.lit(False)
+        values = unsent_values(column.type, self._options.unavailable)
+        is_equal = [after[column.name] == _literal(value).cast(column.type) for value in values]
+        return reduce(or_, is_equal, F.lit(False))
+
+
+def _literal(value: Any) -> Column:
+    return F.array(*map(F.lit, value)) if isinstance(value, list) else F.lit(value)
