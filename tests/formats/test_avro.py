@@ -227,6 +227,31 @@ def test_values_that_do_not_fit(type: Any, columns: str, data: bytes, expected: 
     assert reason(record_of(n=type), columns, data) == f"schema 7: field n: {expected}"
 
 
+def test_a_type_of_no_namespace_is_known_inside_of_one() -> None:
+    """As in Java, which refers to it so."""
+    inner = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": "int"}]}
+    fields = [{"name": "old", "type": inner | {"namespace": ""}}, {"name": "new", "type": ["null", "Home"]}]
+    columns = parse_schema("old struct<zip: int>, new struct<zip: int>", "test")
+    defined_inside = WriterSchema("AVRO", json.dumps(record_of() | {"namespace": "shop", "fields": fields}))
+    fields[0] = {"name": "old", "type": "Home"}
+    referring_text = json.dumps(record_of() | {"namespace": "shop", "fields": fields})
+    for schema in (defined_inside, WriterSchema("AVRO", referring_text, (json.dumps(inner),))):
+        data = with_prefix(7, b"\x02\x02\x04")
+        expected = {"old": {"zip": 1}, "new": {"zip": 2}}
+        assert decode_columns("avro", columns, data, WriterSchemas({7: schema})) == expected
+        assert parse_avro(json.dumps(write_avro(schema.avro_type))) == schema.avro_type
+
+
+def test_types_of_one_name_with_a_namespace_and_without_are_two() -> None:
+    inner = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": "int"}]}
+    other = inner | {"fields": [{"name": "city", "type": "string"}]}
+    avro_type = parse_avro(json.dumps(record_of(a=inner | {"namespace": ""}, b=other) | {"namespace": "shop"}))
+    assert [part.name for part in avro_type.parts] == ["Home", "shop.Home"]
+    written = write_avro(avro_type)
+    assert parse_avro(json.dumps(written)) == avro_type
+    fastavro.parse_schema(written)
+
+
 def test_types_defined_in_another_schema_are_known() -> None:
     address = json.dumps({"type": "record", "name": "shop.Address", "fields": [{"name": "city", "type": "string"}]})
     schema = WriterSchema("AVRO", json.dumps(record_of(home="shop.Address")), (address,))

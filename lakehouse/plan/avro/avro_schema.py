@@ -148,6 +148,8 @@ class _Parser:
         if name in PRIMITIVES:
             return AvroType(name)
         full_name = _full_name(name, namespace)
+        if full_name not in self._types and name in self._types:
+            full_name = name  # of no namespace: Avro in Java refers to it so inside of one
         if full_name not in self._types:
             raise UnfitSchema(f"the type {full_name!r} is not defined")
         if (known_type := self._types[full_name]) is None:
@@ -251,35 +253,36 @@ class _Writer:
     def __init__(self) -> None:
         self._known_names: set[str] = set()
 
-    def write(self, avro_type: AvroType) -> Any:
+    def write(self, avro_type: AvroType, within: str = "") -> Any:
+        """Return a type as JSON. within: the namespace of the record around it."""
         logical_part: dict[str, Any] = {"logicalType": avro_type.logical} if avro_type.logical else {}
         if avro_type.logical == "decimal":
             logical_part |= {"precision": avro_type.precision, "scale": avro_type.scale}
         match avro_type.kind:
             case "union":
-                return [self.write(branch) for branch in avro_type.parts]
+                return [self.write(branch, within) for branch in avro_type.parts]
             case "array":
-                return {"type": "array", "items": self.write(avro_type.parts[0])}
+                return {"type": "array", "items": self.write(avro_type.parts[0], within)}
             case "map":
-                return {"type": "map", "values": self.write(avro_type.parts[0])}
+                return {"type": "map", "values": self.write(avro_type.parts[0], within)}
             case "record" | "enum" | "fixed":
-                return self._write_named(avro_type, logical_part)
+                return self._write_named(avro_type, logical_part, within)
         return {"type": avro_type.kind, **logical_part} if logical_part else avro_type.kind
 
-    def _write_named(self, avro_type: AvroType, logical_part: dict[str, Any]) -> Any:
+    def _write_named(self, avro_type: AvroType, logical_part: dict[str, Any], within: str) -> Any:
         if avro_type.name in self._known_names:
             return avro_type.name
         self._known_names.add(avro_type.name)
         namespace, _, own_name = avro_type.name.rpartition(".")
-        head = {"type": avro_type.kind, "name": own_name} | ({"namespace": namespace} if namespace else {})
+        head = {"type": avro_type.kind, "name": own_name} | ({"namespace": namespace} if namespace or within else {})
         match avro_type.kind:
             case "enum":
                 return head | {"symbols": list(avro_type.symbols)}
             case "fixed":
                 return head | {"size": avro_type.size} | logical_part
         fields = zip(avro_type.fields, avro_type.parts, strict=True)
-        return head | {"fields": [self._write_field(name, part) for name, part in fields]}
+        return head | {"fields": [self._write_field(name, part, namespace) for name, part in fields]}
 
-    def _write_field(self, name: str, part: AvroType) -> dict[str, Any]:
+    def _write_field(self, name: str, part: AvroType, within: str) -> dict[str, Any]:
         is_null_first = part.kind == "union" and part.parts[0].kind == "null"
-        return {"name": name, "type": self.write(part)} | ({"default": None} if is_null_first else {})
+        return {"name": name, "type": self.write(part, within)} | ({"default": None} if is_null_first else {})
