@@ -272,6 +272,31 @@ WRITERS = WriterSchemas(
 CLICK_COLUMNS = parse_schema("user string, cost double, place struct<zip: int>", "test")
 
 
+ZIP, REFERRING = {"type": "integer"}, {"properties": {"zip": {"$ref": "zip.json"}}}
+
+
+@pytest.mark.parametrize(
+    ("root_id", "ref", "place_id", "names"),
+    [
+        (None, "place.json", None, ("zip.json", "place.json")),
+        (None, "https://shop.example/place.json", None, ("zip.json", "https://shop.example/place.json")),
+        ("https://shop.example/click.json", "place.json", None, ("zip.json", "place.json")),
+        ("https://shop.example/click.json", "https://other.example/p", "https://other.example/p", ("zip.json", "a: b")),
+        (None, "https://other.example/p", "https://other.example/p", ("zip.json", "//[:place")),
+    ],
+)
+def test_a_schema_is_found_by_the_name_that_the_registry_has_for_it(
+    root_id: str | None, ref: str, place_id: str | None, names: tuple[str, ...]
+) -> None:
+    """As by Confluent's serializers; a name need be no URL."""
+    place = REFERRING | ({"$id": place_id} if place_id else {})
+    root = {"properties": {"place": {"$ref": ref}}} | ({"$id": root_id} if root_id else {})
+    schema = WriterSchema("JSON", json.dumps(root), (json.dumps(ZIP), json.dumps(place)), names)
+    check_json(schema, b'{"place": {"zip": 1}}')
+    with pytest.raises(Unfit, match=r"^/place/zip: expected what /type in the schema says"):
+        check_json(schema, b'{"place": {"zip": "1"}}')
+
+
 @pytest.mark.parametrize(
     ("id", "text", "reason"),
     [

@@ -1,15 +1,18 @@
 """Whether a JSON text fits its writer's JSON Schema, as the package jsonschema-rs says. It is asked when it is needed.
 
-Nothing is fetched: what a schema refers to is another schema that the registry gave with it, found by its "$id".
+Nothing is fetched: what a schema refers to is another schema that the registry gave with it, found by its "$id" or by
+the name that the registry has for it: a URL, or a part of one such as "address.json".
 """
 
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urljoin
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.values.unfit import Unfit, check_number_length, clip_text, decode_utf8
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 JSON_KIND = "JSON"  # as registries call a JSON Schema
 _PACKAGE = "jsonschema_rs"
 _WORDS_MAX = 200
+_BASE_URI = "file:///"  # of a schema without an "$id": a name such as "address.json" is a part of a URI
+_SCHEME, _PATH_SIGNS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:"), "/?=&+,;"
+_URI_SIGNS = f":{_PATH_SIGNS}"
 
 
 def check_can_validate() -> None:
@@ -71,13 +77,25 @@ def _compiled_schema(schema: WriterSchema) -> jsonschema_rs.Validator | str:
         return f"expected a JSON Schema, found one of {schema.kind}"
     try:
         content = _load(schema.text)
-        references = [
-            (str(_id_of(reference)), reference) for reference in map(_load, schema.references) if _id_of(reference)
-        ]
-        registry = jsonschema_rs.Registry(references) if references else None
-        return jsonschema_rs.validator_for(content, registry=registry, offline=True)
+        resources = _resources(content, schema)
+        registry = jsonschema_rs.Registry([*resources.items()]) if resources else None
+        base_uri = None if _id_of(content) else _BASE_URI
+        return jsonschema_rs.validator_for(content, registry=registry, base_uri=base_uri, offline=True)
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         return f"expected a JSON Schema that can be used, found {clip_text(str(error), _WORDS_MAX)}"
+
+
+def _resources(content: Any, schema: WriterSchema) -> dict[str, Any]:
+    """Return the schemas to which one refers, parsed, by the URIs under which they are found."""
+    references = [*map(_load, schema.references)]
+    own_ids = {str(own_id): reference for reference in references if (own_id := _id_of(reference))}
+    # Not every name is a URI, or a part of one: what can't stand there is escaped.
+    names = [quote(name, safe=_URI_SIGNS if _SCHEME.match(name) else _PATH_SIGNS) for name in schema.names]
+    bases = {str(_id_of(content) or _BASE_URI), _BASE_URI, *own_ids, *filter(_SCHEME.match, names)}
+    named = {
+        urljoin(base, name): reference for reference, name in zip(references, names, strict=False) for base in bases
+    }
+    return named | own_ids
 
 
 def _validator(schema: WriterSchema) -> jsonschema_rs.Validator:
