@@ -111,6 +111,9 @@ def test_what_is_absent() -> None:
     assert read(row_schema(fields), b"\x4a\x01y\x42\x01x", columns) == {**expected, "h": "x"}
     old = writer_schema('syntax = "proto2"; message Row { required int32 a = 1; optional int32 b = 2 [default = 5]; }')
     assert read(old, b"", "a int, b int") == {"a": None, "b": None}
+    # An entry of a map has defaults, in proto2, too.
+    old = writer_schema('syntax = "proto2"; message Row { map<int32, string> a = 1; }')
+    assert read(old, b"\x0a\x00", "a array<struct<key: int, value: string>>") == {"a": [{"key": 0, "value": ""}]}
 
 
 @pytest.mark.parametrize(

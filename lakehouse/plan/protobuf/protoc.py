@@ -248,7 +248,8 @@ def _symbols(enum: EnumDescriptorProto) -> tuple[tuple[str, int], ...]:
 def _message_type(name: str, message: DescriptorProto, edition: str, *, is_proto3: bool) -> MessageType:
     return MessageType(
         name,
-        tuple(_field(item, is_proto3=is_proto3) for item in message.field),
+        # The key and the value of a map have their defaults where they are absent, in proto2, too.
+        tuple(_field(item, is_proto3=is_proto3 or message.options.map_entry) for item in message.field),
         tuple(f"{name}.{nested.name}" for nested in message.nested_type),
         message.options.map_entry,
         edition,
