@@ -12,7 +12,7 @@ from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Opt
 from lakehouse.ksql.function.call import why_unknown
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
-from lakehouse.ksql.items import NamedItem, aggregates_in
+from lakehouse.ksql.items import NamedItem, aggregates_in, shown_expression
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
@@ -202,13 +202,14 @@ def _grouping_keys(
         if not matching_items:
             raise SqlError(
                 "key missing from projection. The query must include the grouping expression in its projection: "
-                f"SELECT {value.text}, ...",
+                f"SELECT {shown_expression(expression)}, ...",
                 expression.position,
             )
         if len(matching_items) > 1:
+            key_text = shown_expression(expression)
             raise SqlError(
-                f"the projection contains the key {value.text} more than once. Use AS_VALUE to copy it: "
-                f"AS_VALUE({value.text}) AS ...",
+                f"the projection contains the key {key_text} more than once. Use AS_VALUE to copy it: "
+                f"AS_VALUE({key_text}) AS ...",
                 matching_items[1].expression.position,
             )
         key_items.append((matching_items[0], value))

@@ -146,6 +146,22 @@ def _free_field_name(name: str, taken_names: set[str | None]) -> str:
     return free_name
 
 
+def shown_expression(node: t.Expr) -> str:
+    """Return an expression for a message, as it can be written in SQL; an ellipsis for its longer parts."""
+    match node:
+        case t.Name():
+            return node.name if node.source is None else f"{node.source}.{node.name}"
+        case t.FieldOf(name=str() as name):
+            return f"{shown_expression(node.operand)}->{name}"
+        case t.Call():
+            return f"{node.name}({', '.join(map(shown_expression, node.arguments))})"
+        case t.Binary():
+            return f"{shown_expression(node.left)} {node.sign} {shown_expression(node.right)}"
+        case t.Value(value=int() | str() as value) if not isinstance(value, bool):
+            return "'{}'".format(value.replace("'", "''")) if isinstance(value, str) else str(value)
+    return "..."
+
+
 def aggregates_in(node: t.Expr) -> list[t.Call]:
     """Return the calls of aggregates in an expression."""
     return [part for part in node.walk() if isinstance(part, t.Call) and part.name in AGGREGATES]

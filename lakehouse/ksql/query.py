@@ -22,7 +22,15 @@ from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.collection import cube_arrays
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.group_by import compile_group_by
-from lakehouse.ksql.items import NamedItem, Side, aggregates_in, check_places, named_items, table_functions_in
+from lakehouse.ksql.items import (
+    NamedItem,
+    Side,
+    aggregates_in,
+    check_places,
+    named_items,
+    shown_expression,
+    table_functions_in,
+)
 from lakehouse.ksql.join import compile_joins
 from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import kind as k
@@ -280,6 +288,11 @@ def _compile_select(
         else [scope.sql(t.Name(name, from_clause.sides[0].alias)) for name in from_clause.key]
     )
     key_choices = [JoinKey(choice.text, choice, choice.text) for choice in key_values]
+    if query.partition_by and not has_null_key:
+        key_choices = [
+            replace(choice, message_text=shown_expression(node))
+            for node, choice in zip(query.partition_by, key_choices, strict=True)
+        ]
     if not partition_values and from_clause.keys:
         selected_texts = {value.text for _, value in compiled_items}
         key_choices = [
@@ -302,6 +315,11 @@ def _compile_select(
             )
         key_columns[named_items[0].name] = choice.expression
     value_columns = {item.name: value for item, value in compiled_items if item.name not in key_columns}
+    for item in items:
+        if item.name in PSEUDO and item.name in value_columns:
+            raise SqlError(
+                f"{item.name} is a reserved column name. Give it an alias: {item.name} AS ...", item.expression.position
+            )
     key_columns = {escaped_name(name) if name in PSEUDO else name: value for name, value in key_columns.items()}
     if not value_columns:
         raise SqlError("the projection contains no value columns", query.position)

@@ -18,6 +18,7 @@ from lakehouse.model.function.scalar import (
     TRY_CASTS,
     arithmetic_operator,
     cast_to_other_type,
+    condition_value,
     divide,
     element_at,
     is_in,
@@ -154,7 +155,7 @@ def _compile_if(node: exp.Expression) -> Evaluator:
     default_node = node.args.get("false")
     condition, then_value = _compile_node(node.this), _compile_node(node.args["true"])
     else_value = _compile_node(default_node) if default_node is not None else lambda values: None
-    return lambda values: then_value(values) if condition(values) is True else else_value(values)
+    return lambda values: then_value(values) if condition_value(condition(values)) else else_value(values)
 
 
 def _compile_negation(node: exp.Expression) -> Evaluator:
@@ -187,9 +188,9 @@ def _compile_case(node: exp.Expression) -> Evaluator:
     default_value = _compile_node(node.args["default"]) if node.args.get("default") else lambda values: None
     if node.this is not None:
         raise NeedsSpark(f"{node.sql('spark')!r}: the model knows CASE WHEN only; run this on Spark.")
-    return lambda values: next((result for condition, result in branches if condition(values) is True), default_value)(
-        values
-    )
+    return lambda values: next(
+        (result for condition, result in branches if condition_value(condition(values))), default_value
+    )(values)
 
 
 def _compile_struct(node: exp.Expression) -> Evaluator:
@@ -300,7 +301,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Alias: lambda node: _compile_node(node.this),
     exp.And: _compile_operands(and_evaluator),
     exp.Or: _compile_operands(or_evaluator),
-    exp.Not: lambda node: strict_function(operator.not_, _compile_node(node.this)),
+    exp.Not: lambda node: strict_function(lambda value: not condition_value(value), _compile_node(node.this)),
     exp.Neg: _compile_negation,
     exp.Is: _compile_is,
     exp.In: _compile_in,

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.errors import NeedsSpark
-from lakehouse.model.function.scalar import is_equal
+from lakehouse.errors import ExpressionError, NeedsSpark
+from lakehouse.model.function.scalar import condition_value, is_equal
+from lakehouse.plan.expression.expression import Expression, expression_type
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, function_named
@@ -100,7 +101,7 @@ def junction_evaluator(decisive: bool, left: Evaluator, right: Evaluator) -> Eva
     """
 
     def run(values: ColumnValues) -> bool | None:
-        left_value, right_value = left(values), right(values)
+        left_value, right_value = condition_value(left(values)), condition_value(right(values))
         if any(side is decisive for side in (left_value, right_value)):
             return decisive
         return None if left_value is None or right_value is None else not decisive
@@ -150,14 +151,14 @@ def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Exp
         ):
             raise NeedsSpark(f"{node.sql('spark')!r} is of a FLOAT; run this on Spark.")
         branches = [part for part in _choice_branches(node) if not isinstance(part, exp.Null)]
-        branch_types = {_plain_type(part, column_types) for part in branches}
+        branch_types = {_branch_type(part, column_types) for part in branches}
         if len(branch_types) < 2 or None in branch_types or branch_types <= {"tinyint", "smallint", "int", "bigint"}:
             continue
         if not branch_types <= {"tinyint", "smallint", "int", "bigint", "double"}:
             type_names = ", ".join(sorted(map(str, branch_types)))
             raise NeedsSpark(f"{node.sql('spark')!r} has values of the types {type_names}; run this on Spark.")
         for part in branches:
-            if _plain_type(part, column_types) != "double":
+            if _branch_type(part, column_types) != "double":
                 part.replace(exp.cast(part.copy(), "double"))
     return tree
 
@@ -182,6 +183,7 @@ def _add_parameter_types(tree: exp.Expression, types: dict[str, str]) -> None:
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _CASTS_OF_FLOAT = ("double", "bigint", "int")
+_SCALARS = ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
 _NARROW = ("tinyint", "smallint", "float")
 
 
@@ -197,6 +199,18 @@ def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
         default = node.args.get("default")
         return [*(branch.args["true"] for branch in node.args["ifs"]), *([default] if default is not None else [])]
     return list(node.expressions) if _called_function(node).chooses else []
+
+
+def _branch_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
+    """Return the type of a value among others, also of a computed one, if it is certain, else None."""
+    if (plain_type := _plain_type(node, column_types)) is not None:
+        return plain_type
+    columns = [Column(name, column_type) for name, column_type in column_types.items() if column_type]
+    try:
+        computed_type = expression_type(Expression(node.sql("spark")), columns)
+    except ExpressionError:
+        return None
+    return computed_type if computed_type in _SCALARS else None
 
 
 def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:

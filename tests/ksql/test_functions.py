@@ -77,6 +77,11 @@ def test_no_name_is_in_two_tables() -> None:
         ("MASK('a', UCASE('x'))", "is written as one character in quotes"),
         ("MASK('a', 'xy')", "is written as one character in quotes"),
         ("CONCAT_WS(',')", "does not accept parameters"),
+        ("FILTER(ARRAY[1], x => x + 1)", "FILTER takes a lambda that gives a condition. Found a value of type INTEGER"),
+        ("FILTER(MAP('a' := 1), (k, v) => k)", "Found a value of type VARCHAR(STRING)"),
+        ("ROUND(1, -38)", "a number has at most 38 digits to round. Found place -38"),
+        ("TRUNC(1e0, -9223372036854775808)", "a number has at most 38 digits to round"),
+        ("MAP('a' := 1)[1]", "a MAP by a key, which is a text; found MAP<VARCHAR(STRING), INTEGER>[INTEGER]"),
         (
             "REDUCE(ARRAY[1], 0, (s, x) => 'a')",
             "the start of REDUCE is of the type INTEGER, and its lambda gives VARCHAR(STRING)",

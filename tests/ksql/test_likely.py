@@ -10,7 +10,8 @@ from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.hints import FUNCTIONS as OTHER_FUNCTIONS
 
-STREAM = "CREATE STREAM s (id INT KEY, name VARCHAR, amount INT) WITH (kafka_topic='s', value_format='JSON');"
+COLUMNS = "id INT KEY, name VARCHAR, amount INT, xs ARRAY<INT>, w STRUCT<a INT>, m MAP<VARCHAR, INT>"
+STREAM = f"CREATE STREAM s ({COLUMNS}) WITH (kafka_topic='s', value_format='JSON');"
 BY_ID = "CREATE TABLE t AS SELECT id, {} FROM s GROUP BY id;"
 OF_ALL = "CREATE STREAM t AS SELECT {};"
 OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='JSON');"
@@ -56,6 +57,14 @@ OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='
         ("CREATE STREAMS AS SELECT * FROM s;", "STREAMS", "Did you mean 'STREAM'?"),
         ("INSERT INTOs SELECT * FROM s;", "INTOs", "Did you mean 'INTO'?"),
         (OF_ALL.format("id, 0x12 FROM s"), "0x12", "A blank is missing"),
+        (OF_ALL.format("id, ROWTIME FROM s"), "ROWTIME", "Give it an alias: ROWTIME AS ..."),
+        (OF_ALL.format("id, name FROM s PARTITION BY UCASE(name)"), "", "must include the key UCASE(NAME)"),
+        (OF_ALL.format("id, name FROM s PARTITION BY w->a"), "", "SELECT W->A, ..."),
+        (BY_ID.replace("BY id", "BY amount + 1").format("COUNT(*)"), "amount + 1", "SELECT AMOUNT + 1, ..."),
+        (OF_ALL.format("id, w.a FROM s"), "w.a", "A field of a STRUCT is read by ->: W->A"),
+        (OF_ALL.format("id, w['a'] FROM s"), "w['a']", "A STRUCT is read by its fields: s->name"),
+        (OF_ALL.format("id, m->a FROM s"), "m->a", "A MAP is read by its keys: m['a']"),
+        (OF_ALL.format("id, TRANSFORM(xs, x -> x + 1) FROM s"), "x -> x", "A lambda is written with =>"),
         (OVER.format("ARRAY"), "ARRAY", "It does not say what is in it: ARRAY<VARCHAR>"),
         (OVER.format("STRUCT"), "STRUCT", "It does not say what is in it"),
         (OVER.format("MAP<INT, VARCHAR>"), "", "the names in a JSON object are texts"),

@@ -81,7 +81,10 @@ def test_arguments_that_the_model_does_not_take_need_spark(text: str) -> None:
     try_out(text)
 
 
-@pytest.mark.parametrize("text", ["map(1, 2, 3)", "ceil()", "map(1)", "date_diff(ss[1], a, a)"])
+@pytest.mark.parametrize(
+    "text", ["map(1, 2, 3)", "ceil()", "map(1)", "date_diff(ss[1], a, a)", "not regexp_replace(b, b)",
+             "cast(regexp_replace(b, b) AS array<int>)", "a in (regexp_replace(name, 'x'))"],
+)  # fmt: skip
 def test_a_call_with_other_arguments_is_told(text: str) -> None:
     with pytest.raises(ExpressionError, match=r"stream 's': select: .* a function has other arguments than it takes"):
         STREAM.select(v=text)

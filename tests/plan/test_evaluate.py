@@ -62,6 +62,7 @@ GIVES: list[tuple[str, Any]] = [
     ("concat(s, '-', n)", "Paris-7"), ("concat(s, nothing)", None), ("s || t", "Paristrue"), ("abs(neg)", 7),
     ("substring(s, 2)", "aris"), ("substring(s, 2, 2)", "ar"), ("substring(s, 0, 2)", "Pa"),
     ("substring(s, -3)", "ris"), ("substring(s, -3, 2)", "ri"), ("substring(s, -7, 3)", "P"),
+    ("substring(s, cast(-2147483648 AS int))", "Pari"),
     ("substring(s, 2, -1)", ""), ("substring(s, 9)", ""), ("struct(n, s AS town)", {"n": 7, "town": "Paris"}),
     ("CASE WHEN n > 9 THEN 'big' WHEN n > 5 THEN 'mid' END", "mid"), ("CASE WHEN nothing THEN 1 ELSE 2 END", 2),
     ("CASE WHEN f THEN 1 END", None), ("CAST('42' AS int)", 42), ("CAST(' 42 ' AS bigint)", 42),
@@ -101,6 +102,8 @@ GIVES: list[tuple[str, Any]] = [
     ("timestamp_millis(9999999999999999)", None), ("date_from_unix_date(99999999)", None),
     ("decode(unhex('ff'), 'UTF-8')", None), ("cast(-5.5 AS double) % 2", -1.5),
  ("CAST(t AS string)", "true"), ("CAST(nothing AS string)", None),
+    ("struct(1 AS A) = struct(1 AS a)", True), ("array(struct(1 AS A)) <=> array(struct(1 AS a))", True),
+    ("struct('x' AS First) IN (struct('y' AS first), struct('x' AS FIRST))", True),
 ]  # fmt: skip
 
 
@@ -125,6 +128,9 @@ def test_gives(text: str, expected: Any) -> None:
         "sequence(date'2020-01-01', date'2020-01-03')", "greatest(n, s)", "length(n)", "upper(n)", "substring(n, 1)",
         "try_element_at(array(1), 0)",
         "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low", "n IS TRUE", "s IS NOT FALSE", "d IS TRUE",
+        "filter(list, x -> x)", "exists(list, x -> x - 4)", "forall(list, x -> x)",
+        "map_filter(map('a', n), (k, v) -> v)",
+        "NOT list[0]", "t AND list[0]", "list[0] OR f", "CASE WHEN list[0] THEN 1 END", "if(who.first, 1, 2)",
     ],
 )  # fmt: skip
 def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
@@ -132,13 +138,16 @@ def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
         evaluate(Expression(text), VALUES)
 
 
-TYPED = [Column("i", "int"), Column("d", "double"), Column("h", "smallint"), Column("p", "decimal(10, 2)")]
+TYPED = [Column("i", "int"), Column("d", "double"), Column("h", "smallint"), Column("p", "decimal(10, 2)"),
+         Column("s", "array<int>")]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["coalesce(d, i)", "if(true, i, d)", "CASE WHEN true THEN i ELSE d END",
-                                  "greatest(d, i)", "array(i, d)[0]"])  # fmt: skip
+                                  "greatest(d, i)", "array(i, d)[0]", "if(true, i, d * 2)",
+                                  "coalesce(i * array_size(array(1)), d)", "coalesce(cardinality(s), d * 2)",
+                                  "CASE WHEN true THEN array_size(s) ELSE d END"])  # fmt: skip
 def test_values_of_which_one_is_given_have_one_type(text: str) -> None:
-    value = evaluate(parse_expression(text, TYPED, text), {"i": 7, "d": None})
+    value = evaluate(parse_expression(text, TYPED, text), {"i": 7, "d": None, "s": [0] * 7})
     assert (value, type(value)) == (7.0, float)
 
 

@@ -103,12 +103,14 @@ class Visible:
         matches = [
             column for column in scope_columns if column.name == node.name and node.source in (None, column.source)
         ]
-        if node.source is not None and node.source not in {column.source for column in scope_columns}:
-            raise SqlError(
-                f"'{node.source}' is not a source of this statement."
-                f"{suggest_near(node.source, {column.source for column in scope_columns})}",
-                node.position,
+        if node.source is not None and node.source not in (sources := {column.source for column in scope_columns}):
+            structs = {column.name for column in scope_columns if column.sql.kind.name == "STRUCT"}
+            suggestion = (
+                f" A field of a STRUCT is read by ->: {node.source}->{node.name}."
+                if node.source in structs
+                else suggest_near(node.source, sources)
             )
+            raise SqlError(f"'{node.source}' is not a source of this statement.{suggestion}", node.position)
         if not matches:
             known_names = [*(column.name for column in self.columns), *self.names]
             full_name, suggestion = (
@@ -259,9 +261,19 @@ class Visible:
         return cast(self.sql(node.operand), node.kind, node.position)
 
     def _compile_fieldof(self, node: t.FieldOf) -> Sql:
-        struct = self.sql(node.operand)
+        try:
+            struct = self.sql(node.operand)
+        except SqlError as error:
+            if isinstance(node.operand, t.Name):  # x -> x + 1
+                error.what += ". A lambda is written with =>"
+            raise
         if struct.kind.name != "STRUCT":
-            raise SqlError(f"-> reads a field of a STRUCT, found a {struct.kind}", node.position)
+            alternative = {"MAP": ". A MAP is read by its keys: m['a']", "ARRAY": ". An ARRAY is read by places: xs[1]"}
+            raise SqlError(
+                f"-> reads a field of a STRUCT, found a {struct.kind}{alternative.get(struct.kind.name, '')}. A lambda "
+                "is written with =>",
+                node.position,
+            )
         if node.name is None:
             raise SqlError("->* stands in a SELECT alone", node.position)
         if node.name not in struct.kind.names:
@@ -275,11 +287,14 @@ class Visible:
 
     def _compile_elementof(self, node: t.ElementOf) -> Sql:
         container, index = self.sql(node.operand), self.sql(node.index)
-        if container.kind.name == "MAP":
+        if container.kind.name == "MAP" and index.kind in (k.STRING, k.NULL):
             return Sql(f"try_element_at({container.text}, {index.text})", container.kind.inner[1])
         if container.kind.name != "ARRAY" or not index.kind.is_whole:
+            alternative = ". A STRUCT is read by its fields: s->name" if container.kind.name == "STRUCT" else ""
             raise SqlError(
-                f"[] reads an ARRAY by a number, or a MAP by a key; found {container.kind}[{index.kind}]", node.position
+                "[] reads an ARRAY by a number, or a MAP by a key, which is a text; found "
+                f"{container.kind}[{index.kind}]{alternative}",
+                node.position,
             )
         return Sql(element_at(container.text, index), container.kind.inner[0])
 

@@ -151,6 +151,8 @@ def _transform_map(source: Sql, key: LambdaSql, value: LambdaSql) -> str:
 
 def _filter_items(source: Sql, keep: LambdaSql) -> str:
     """Return the elements for which a condition holds; null where ksqlDB fails, as at a map's kept null value."""
+    if (kind := keep.body(source.kind.inner).kind) not in (k.BOOLEAN, k.NULL):
+        raise SqlError("FILTER takes a lambda that gives a condition", keep.position, found=f"a value of type {kind}")
     failing = keep.failing(*source.kind.inner)
     if source.kind.name != "MAP":
         filtered = f"filter({source.text}, {keep.text(*source.kind.inner)})"

@@ -16,6 +16,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _FAMILY = "Numbers"
+_DOUBLE_PLACES = 18  # of a DOUBLE as it is rounded
 _EXACT = 34  # digits of a DECIMAL that Spark does not round here
 
 
@@ -55,15 +56,15 @@ def _sign_of(number: Sql) -> str:
 
 def _round_number(number: Sql, places: Sql | None = None) -> str:
     """Return ROUND: a half is rounded up, also below zero."""
-    if number.kind.is_whole:
-        return f"cast({number.text} AS bigint)" if places is None else _round_at_place("floor", number, places, "0.5")
+    if places is None and number.kind.is_whole:
+        return f"cast({number.text} AS bigint)"
     if places is None and number.kind == k.DOUBLE:
         return f"cast(floor({number.text} + cast('0.5' AS double)) AS bigint)"
     return _round_at_place("floor", number, places, "0.5")
 
 
 def _truncate_number(number: Sql, places: Sql | None = None) -> str:
-    if number.kind.is_whole:
+    if places is None and number.kind.is_whole:
         return number.text
     if places is None and number.kind == k.DOUBLE:
         return f"CASE WHEN {number.text} < 0 THEN ceil({number.text}) ELSE floor({number.text}) END"
@@ -77,8 +78,10 @@ def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str)
         raise SqlError("the number of places is written as a number")
     decimal_place = 0 if places is None else int(places.literal or 0)
     result_kind = _rounded_kind([number, places]) if places is not None else _rounded_kind([number])
-    if number.kind.name == "DECIMAL" and decimal_place >= number.kind.digits[1]:
-        return number.text
+    if decimal_place >= (_DOUBLE_PLACES if number.kind == k.DOUBLE else k.as_decimal(number.kind).digits[1]):
+        return number.text  # there is nothing to round
+    if -decimal_place >= DECIMAL_DIGITS_MAX:
+        raise SqlError(f"a number has at most {DECIMAL_DIGITS_MAX} digits to round", found=f"place {decimal_place}")
     exact_value = number.text if number.kind.name == "DECIMAL" else f"cast({number.text} AS decimal(38, 18))"
     half_value = Decimal(half_place).scaleb(-decimal_place)
     if half_value:
@@ -89,12 +92,8 @@ def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str)
     rounded = f"cast({name}({exact_value}, {decimal_place}) AS {result_kind.spark})"
     if number.kind != k.DOUBLE:
         return rounded
-    # At other places there is nothing to round, or the result does not fit a DECIMAL.
-    return (
-        number.text
-        if decimal_place > 17
-        else f"CASE WHEN abs({number.text}) < 1E15 THEN {rounded} ELSE {number.text} END"
-    )
+    # A larger one has nothing to round, or the result does not fit a DECIMAL.
+    return f"CASE WHEN abs({number.text}) < 1E15 THEN {rounded} ELSE {number.text} END"
 
 
 def _decimal_sum_kind(digits: tuple[int, int], scale: int) -> Kind:
@@ -238,12 +237,14 @@ FUNCTIONS: tuple[Function, ...] = (
     define_function(
         "ROUND", _FAMILY, "number int?", _round_number, _rounded_kind, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
         ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),
-        ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None), differs=_PLACES,
+        ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None), ("ROUND(1250, -2)", 1300),
+        ("ROUND(2.5e0, 9223372036854775807)", 2.5), ("ROUND(1250, 2147483648)", 1250), differs=_PLACES,
     ),
     define_function(
         "TRUNC", _FAMILY, "number int?", _truncate_number, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
         ("TRUNC(ABS(1e19))", 9223372036854775807),
-        ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), differs=_PLACES,
+        ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), ("TRUNC(1290, -2)", 1200), ("TRUNC(-1290, -2)", -1200),
+        ("TRUNC(1290, 2)", 1290), differs=_PLACES,
     ),
     define_function(
         "SIGN", _FAMILY, "number", _sign_of, k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0), ("SIGN(2.5)", 1),

@@ -167,7 +167,11 @@ def _comparable_pair(left_value: Any, right_value: Any) -> tuple[Any, Any]:
                 else (left_value, right_value)
             )
         if type(left_value) is type(right_value):
-            return left_value, right_value
+            return (
+                (_with_lower_names(left_value), _with_lower_names(right_value))
+                if isinstance(left_value, list | dict)
+                else (left_value, right_value)
+            )
         if isinstance(left_value, date) and isinstance(right_value, date):  # a datetime is a date, too
             return to_timestamp(left_value), to_timestamp(right_value)
     raise NeedsSpark(
@@ -176,10 +180,24 @@ def _comparable_pair(left_value: Any, right_value: Any) -> tuple[Any, Any]:
     )
 
 
+def _with_lower_names(value: Any) -> Any:
+    """Return structs, also in lists, with names that can be compared: Spark ignores their case."""
+    if isinstance(value, dict):
+        return {name.lower(): _with_lower_names(field_value) for name, field_value in value.items()}
+    return [_with_lower_names(item) for item in value] if isinstance(value, list) else value
+
+
 def _double_sort_key(value: Any) -> tuple[bool, float]:
     """Return a sort key for doubles: NaN is the largest, and equals itself."""
     number = float(value)
     return math.isnan(number), 0.0 if math.isnan(number) else number
+
+
+def condition_value(value: Any) -> bool | None:
+    """Return the value of a condition; NeedsSpark for another one, which Spark refuses."""
+    if value is None or isinstance(value, bool):
+        return value
+    raise NeedsSpark(f"{value!r:.60} is no condition, and Spark refuses it. Compare it with another value.")
 
 
 def strict_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -282,11 +300,11 @@ def whole_rest(a: int, b: int) -> int | None:
     return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 
-def substring_of_text(text: str, start: int, length: int | None = None) -> str:
+def substring_of_text(text: str, start: int, length: int = (1 << 31) - 1) -> str:
     """Return Spark's SUBSTRING: positions count from 1, negative ones from the end; it skips those before the text.
 
     substring('abc', -5, 3) is 'a': it starts two positions before the text, so one of the three is left.
+    Without a length it is the largest INT, which from the smallest start does not reach the last character.
     """
     first_index = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    end_index = len(text) if length is None else first_index + length
-    return text[max(first_index, 0) : max(end_index, 0)]
+    return text[max(first_index, 0) : max(first_index + length, 0)]

@@ -15,7 +15,14 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function import java_text, java_time, json_node, json_text, moment, number, text, url
-from lakehouse.model.function.scalar import is_equal, negate_number, to_string, whole_rest, wrap_result
+from lakehouse.model.function.scalar import (
+    condition_value,
+    is_equal,
+    negate_number,
+    to_string,
+    whole_rest,
+    wrap_result,
+)
 from lakehouse.plan.spark_functions.guards import MADE_MAX
 from lakehouse.semantics.time.moment import to_milliseconds
 
@@ -58,12 +65,12 @@ def _element_at(collection: Any, key: Any) -> Any:
 
 
 def _exists_match(items: list[Any], predicate: Lambda) -> bool | None:
-    results = [predicate(item) for item in items]
+    results = [condition_value(predicate(item)) for item in items]
     return True if True in results else None if None in results else False
 
 
 def _all_match(items: list[Any], predicate: Lambda) -> bool | None:
-    results = [predicate(item) for item in items]
+    results = [condition_value(predicate(item)) for item in items]
     return False if False in results else None if None in results else True
 
 
@@ -254,9 +261,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sequence": _number_sequence,
     "reverse": lambda value: value[::-1],
     "transform": lambda items, function: [function(item) for item in items],
-    "filter": lambda items, keep: [item for item in items if keep(item) is True],
+    "filter": lambda items, keep: [item for item in items if condition_value(keep(item))],
     "exists": _exists_match,
-    "map_filter": lambda entries, keep: {k: v for k, v in entries.items() if keep(k, v) is True},
+    "map_filter": lambda entries, keep: {k: v for k, v in entries.items() if condition_value(keep(k, v))},
     "transform_values": lambda entries, function: {k: function(k, v) for k, v in entries.items()},
     "replace": lambda text, old, new: text.replace(old, new) if old else text,
     "lpad": lambda text, length, fill: _pad_text(text, length, fill, left=True),

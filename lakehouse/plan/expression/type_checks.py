@@ -151,9 +151,12 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
     if isinstance(tree, exp.Column | exp.Identifier):
         return
     try:
-        typed_tree = annotate_tree(tree, columns)
-    except SQLGLOT_FAULTS as error:
+        _check_nodes(annotate_tree(tree, columns), subject, sql_text)
+    except SQLGLOT_FAULTS as error:  # of the types, or of a part's text for a message
         raise ExpressionError(f"{subject}: {sql_text!r}: {OTHER_ARGUMENTS}") from error
+
+
+def _check_nodes(typed_tree: exp.Expr, subject: str, sql_text: str) -> None:
     for node in typed_tree.walk():
         if isinstance(node, exp.Cast):
             check_cast_type(node.args["to"], f"{subject}: {sql_text!r}")
