@@ -232,3 +232,43 @@ def test_a_delta_table_that_can_not_be_read_is_named(tmp_path):
     file.write_bytes(b"no Parquet")
     with pytest.raises(StorageError, match=rf"{path}: can't be read as a Delta table"):
         only_rows(source_of(path, kind="delta"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('"at"x,id\n2026-01-01,1\n', "row 1: expected CSV"),
+        ("at,id\nsoon,1\n", "row 1: field at: expected timestamp, found 'soon'"),
+        ("at,id\n2026-01-01,1\n2026-01-02\n", "row 2: expected 2 fields, found 1"),
+        ("at,id\n2026-01-01,\udcff\n", "row 1: 'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_a_file_whose_time_can_not_be_read_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    """It ended the thread that looks for snapshots: no later one of any source was taken in."""
+    (tmp_path / "a.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match=rf"a\.csv, {reason}.*Correct the file"):
+        FileTimes().snapshots_of(source_of(tmp_path / "*.csv", "x string", at="at"))
+
+
+def test_a_line_of_names_that_is_no_csv_is_named(tmp_path: Path) -> None:
+    (tmp_path / "c-2026-01-01.csv").write_text('"id"x,name\n1,Ann\n')
+    with pytest.raises(ConfigError, match=r"csv, row 1: expected CSV"):
+        only_rows(source_of(tmp_path / "c-{at}.csv", "name string"))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()])
+def test_a_moment_that_no_calendar_has_is_named_with_its_row(tmp_path: Path, kind: pa.DataType) -> None:
+    moments = pa.array([0, None, 2**60 if pa.types.is_timestamp(kind) else 10_000_000])
+    table = pa.table(
+        {"id": [1, 2, 3], "day": moments.cast(pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)}
+    )
+    parquet.write_table(table, tmp_path / "c-2026-01-01.parquet")
+    declared_type = "date" if kind == pa.date32() else "timestamp"
+    with pytest.raises(ConfigError, match=r"parquet, row 3: expected dates and times of the years 1 to 9999"):
+        only_rows(source_of(tmp_path / "c-{at}.parquet", f"day {declared_type}"))
+
+
+def test_lines_of_json_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "c-2026-01-01.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 1, "name": "Ann"}\n{"id": 2, "name": "Bob"}\n')
+    rows = written(only_rows(source_of(tmp_path / "c-{at}.jsonl", "name string")))
+    assert rows == [(1, {"name": "Ann"}), (2, {"name": "Bob"})]

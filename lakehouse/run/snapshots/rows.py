@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from functools import partial
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.formats.decode import part_decoder
@@ -25,6 +28,8 @@ from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_tim
 BATCH_ROWS = 10_000
 # What delta-rs says of a version before the oldest checkpoint, once the log's earlier commits were removed.
 LOG_CUT_OFF = "No table metadata or protocol found"
+FileRow: TypeAlias = dict[str, Any] | None
+Item = TypeVar("Item")
 FileSizes = frozenset[tuple[str, int | None]]  # paths and bytes
 
 
@@ -39,19 +44,7 @@ def read_rows(source: Source, snapshot: SourceSnapshot) -> Iterator[SnapshotRow]
     for path in snapshot.files:
         place = path if snapshot.version is None else f"{path}, version {snapshot.version}"
         file_rows = _read_file(source, path, snapshot.version, columns)
-        row_number = 0
-        while True:
-            row_number += 1
-            try:
-                row = next(file_rows)
-                yield _as_record(source, row, place, row_number)
-            except StopIteration:
-                break
-            except (Unfit, UnicodeDecodeError) as error:
-                raise ConfigError(
-                    f"{place}, row {row_number}: {error}. Nothing of this snapshot is taken in, nor of later ones. "
-                    "Correct the file or the declaration."
-                ) from None
+        yield from _fitting_rows(file_rows, place, partial(_as_record, source, place))
 
 
 def time_of_column(source: Source, path: str) -> int:
@@ -60,7 +53,7 @@ def time_of_column(source: Source, path: str) -> int:
     assert declared is not None
     moments = [
         row[declared.at]
-        for row in _read_file(source, path, None, (Column(declared.at, "timestamp"),))
+        for row in _fitting_rows(_read_file(source, path, None, (Column(declared.at, "timestamp"),)), path, _as_it_is)
         if row is not None and row.get(declared.at) is not None
     ]
     if not moments:
@@ -75,7 +68,31 @@ def file_sizes(files: Sequence[str]) -> FileSizes:
     return frozenset((path, info.size) for path, info in zip(files, infos, strict=True))
 
 
-def _as_record(source: Source, row: dict[str, Any] | None, place: str, number: int) -> SnapshotRow:
+def _fitting_rows(file_rows: Iterator[FileRow], place: str, convert: Callable[[int, FileRow], Item]) -> Iterator[Item]:
+    """Yield a file's rows through a function of their number and the row; it may raise Unfit, as the rows may.
+
+    Raises ConfigError then, with the place and the row's number.
+    """
+    row_number = 0
+    while True:
+        row_number += 1
+        try:
+            item = convert(row_number, next(file_rows))
+        except StopIteration:
+            return
+        except (Unfit, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{place}, row {row_number}: {error}. Nothing of this snapshot is taken in, nor of later ones. "
+                "Correct the file or the declaration."
+            ) from None
+        yield item
+
+
+def _as_it_is(number: int, row: FileRow) -> FileRow:
+    return row
+
+
+def _as_record(source: Source, place: str, number: int, row: FileRow) -> SnapshotRow:
     if row is None:
         raise Unfit("expected an object, found null")
     key = encode_key(source.key_format, source.key, {column.name: row[column.name] for column in source.key})
@@ -88,9 +105,7 @@ def _as_record(source: Source, row: dict[str, Any] | None, place: str, number: i
     return SnapshotRow(key, value, place, number)
 
 
-def _read_file(
-    source: Source, path: str, version: int | None, columns: tuple[Column, ...]
-) -> Iterator[dict[str, Any] | None]:
+def _read_file(source: Source, path: str, version: int | None, columns: tuple[Column, ...]) -> Iterator[FileRow]:
     """Yield the rows of a file, by the declared types. Raises Unfit for a row, ConfigError for a file."""
     assert source.snapshots is not None
     match source.snapshots.kind:
@@ -104,22 +119,23 @@ def _read_file(
     return _read_arrow(_parquet_batches(path, columns), columns)
 
 
-def _read_json(path: str, columns: tuple[Column, ...]) -> Iterator[dict[str, Any] | None]:
+def _read_json(path: str, columns: tuple[Column, ...]) -> Iterator[FileRow]:
     decode = part_decoder("value", JSON, columns)
     with _open_bytes(path) as file, io.BufferedReader(file) as lines:
-        for line in lines:
+        for number, line in enumerate(lines):
+            line = line if number else line.removeprefix(BOM_UTF8)
             if line.strip():
                 yield decode(line)
 
 
-def _read_csv(path: str, columns: tuple[Column, ...]) -> Iterator[dict[str, Any] | None]:
+def _read_csv(path: str, columns: tuple[Column, ...]) -> Iterator[FileRow]:
     """Yield the rows below a line of names. An empty field is null, as in a topic of this format."""
     with _open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, strict=True)
-        names = next(reader, [])
-        _check_names(path, names, columns)
-        readers = [(c.name, names.index(c.in_topic.name), text_reader(c.in_topic.type)) for c in columns]
         try:
+            names = next(reader, [])
+            _check_names(path, names, columns)
+            readers = [(c.name, names.index(c.in_topic.name), text_reader(c.in_topic.type)) for c in columns]
             for fields in reader:
                 if not fields:
                     continue
@@ -140,16 +156,26 @@ def _read_field(name: str, text: str, read: Callable[[str], Any]) -> Any:
         raise Unfit(f"field {name}: {error}") from error
 
 
-def _read_arrow(batches: Iterator[Any], columns: tuple[Column, ...]) -> Iterator[dict[str, Any] | None]:
+def _read_arrow(batches: Iterator[Any], columns: tuple[Column, ...]) -> Iterator[FileRow]:
     """Yield the rows of Arrow's batches: written as JSON, and read as a record's, by the same rules."""
     decode = part_decoder("value", JSON, columns)
     for batch in batches:
-        try:
-            batch_rows = batch.to_pylist(maps_as_pydicts="strict")
-        except KeyError as error:
-            raise Unfit(f"a map has a key twice in one of the next {batch.num_rows:,} rows: {error}") from None
-        for row in batch_rows:
+        for row in _rows_of_batch(batch):
             yield decode(write_json(_with_zones(row)).encode("utf-8", "surrogatepass"))
+
+
+def _rows_of_batch(batch: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch as Python has them; row by row if one can't be, so that its number is known."""
+    try:
+        rows = batch.to_pylist(maps_as_pydicts="strict")
+    except (KeyError, ValueError, OverflowError) as error:
+        if batch.num_rows > 1:
+            rows = chain.from_iterable(_rows_of_batch(batch.slice(number, 1)) for number in range(batch.num_rows))
+        elif isinstance(error, KeyError):
+            raise Unfit(f"a map has a key twice: {error}") from None
+        else:
+            raise Unfit("expected dates and times of the years 1 to 9999, found another") from None
+    yield from rows
 
 
 def _with_zones(value: Any) -> Any:
