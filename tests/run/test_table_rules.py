@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
 from lakehouse.cli.start.verify import verify_tables
@@ -72,6 +75,23 @@ def test_a_value_that_several_rows_have_is_found(tmp_path: Path) -> None:
         'no two rows have the same place; found place "it\'s" in 2 rows, and 1 more that several rows have',
         'no two rows have the same place, n; found place "it\'s", n 3 in 2 rows',
     ]
+
+
+def test_a_value_is_shown_as_people_write_it(tmp_path: Path) -> None:
+    schema = "born date, price decimal(4, 2), at timestamp, raw binary, x double, text string"
+    table = lh.stream("people", key="id string", schema=schema).latest("people")
+    row = {
+        "born": date(1980, 5, 5), "price": Decimal("1.50"), "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "raw": b"\xff",
+        "x": -0.0, "text": "x" * 100,
+    }  # fmt: skip
+    rows = [{"id": "a", **row}, {"id": "b", **row, "x": 0.0}]
+    write_deltalake(Layout(str(tmp_path)).silver("people"), pa.Table.from_pylist(rows))
+    assert reasons(tmp_path, table.expect_unique("born", "price", "at", "raw")) == [
+        "no two rows have the same born, price, at, raw; found born 1980-05-05, price 1.50, at 2026-01-31T12:00:00Z, "
+        "raw base64:/w== in 2 rows"
+    ]
+    assert reasons(tmp_path, table.expect_unique("x"))[0].endswith("0.0 in 2 rows")  # both zeros are one value
+    assert reasons(tmp_path, table.expect_unique("text"))[0].endswith("'" + "x" * 79 + "... in 2 rows")
 
 
 def test_the_age_of_the_newest_record_is_that_of_event_time(tmp_path: Path) -> None:

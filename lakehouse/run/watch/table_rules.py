@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.duration import duration_text
 from lakehouse.lake import reader
@@ -16,6 +17,7 @@ from lakehouse.lake.sql import open_duckdb, quote_name
 from lakehouse.lake.store import is_table
 from lakehouse.markup.plain import plain_text
 from lakehouse.plan.app import App
+from lakehouse.plan.expectation import TEXT_MAX
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 from lakehouse.semantics.commit_number import NO_TICK
@@ -87,9 +89,14 @@ def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
     if not rows:
         return None
     (row,) = rows
-    values = ", ".join(f"{name} {row[name]!r}" for name in rule.columns)
+    values = ", ".join(f"{name} {_value_text(row[name])}" for name in rule.columns)
     others = f", and {row['_groups'] - 1:,} more that several rows have" if row["_groups"] > 1 else ""
     return f"{values} in {row['_rows']:,} rows{others}"
+
+
+def _value_text(value: Any) -> str:
+    text = repr(value) if isinstance(value, str | int | float) else plain_text(value)
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 class RuleWatch:
