@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,14 +17,17 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.codec.codec_choice import codec_of
-from lakehouse.formats.decode import decode_record, reason_not_fitting
+from lakehouse.formats.decode import decode_columns, decode_record, reason_not_fitting
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import decode_written_key, decode_written_value, encode_written_value
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.app import App
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.expression.schema import parse_schema
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.repair.fixes import bytes_of_text
 from lakehouse.semantics.record import Record
 from lakehouse.testing import Replay
@@ -96,6 +101,66 @@ def test_a_row_by_the_file(folder: Path) -> None:
     )
     assert decode_record(source, record(None)) == Decoded({"id": 7}, None)
     assert str(parse_format(source.value_format)) == source.value_format
+
+
+MANY = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto"; import "google/type/date.proto";
+import "google/type/decimal.proto"; import "confluent/type/decimal.proto"; import "google/protobuf/field_mask.proto";
+message Row {
+  google.protobuf.Timestamp at = 1; google.protobuf.Duration d = 2; google.protobuf.UInt64Value w = 3; uint64 u = 4;
+  State e = 5; enum State { OPEN = 0; PAID = 1; } float f = 6; map<uint64, string> by_number = 7; int32 n = 8;
+  map<bool, State> by_flag = 8888; map<string, google.type.Date> days = 9; repeated confluent.type.Decimal c = 10;
+  google.type.Decimal g = 11; google.protobuf.FieldMask mask = 12; repeated google.protobuf.BytesValue b = 13; }"""
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("at timestamp", datetime(1, 1, 1, tzinfo=UTC)),
+        ("at timestamp", datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+        ("at struct<seconds: bigint, nanos: int>", {"seconds": -1, "nanos": 7}),
+        ("d struct<seconds: bigint, nanos: int>", {"seconds": -5, "nanos": -7}),
+        ("w decimal(20, 0)", Decimal(2**64 - 1)),
+        ("w struct<value: decimal(20, 0)>", {"value": Decimal(0)}),
+        ("u decimal(22, 2)", Decimal("3.00")),
+        ("e string", "PAID"),
+        ("e string", "7"),
+        ("f float", float("-inf")),
+        ("by_number array<struct<key: decimal(20, 0), value: string>>", [{"key": Decimal(5), "value": ""}]),
+        ("by_flag array<struct<key: boolean, value: string>>", [{"key": True, "value": "PAID"}]),
+        ("days map<string, date>", {"a": date(9999, 12, 31)}),
+        ("c array<decimal(38, 10)>", [Decimal("-1234567890123456789012345678.0000000001"), Decimal("0E-10")]),
+        ("g decimal(38, 10)", Decimal("-1234567890123456789012345678.0000000001")),
+        ("mask struct<paths: array<string>>", {"paths": ["a_b", "cD"]}),
+        ("b array<binary>", [b"", b"\xff"]),
+    ],
+)
+def test_a_row_of_all_that_is_read_is_written(column: str, value: Any) -> None:
+    columns = parse_schema(column, "test")
+    row = {columns[0].name: value}
+    data = encode_value(own_format(MANY), columns, row)
+    assert decode_columns(own_format(MANY), columns, data) == row
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("u decimal(22, 2)", Decimal("3.50"), "field u: expected uint64, found 3.50"),
+        ("n bigint", 2**31, "field n: "),
+        ("e string", "GONE", "field e: "),
+        ("b array<binary>", [None], "field b: found a null in an array or a map, which Protobuf can't hold"),
+    ],
+)
+def test_a_value_that_the_message_cannot_hold_is_refused(column: str, value: Any, reason: str) -> None:
+    columns = parse_schema(column, "test")
+    with pytest.raises(Unfit, match=f"^{re.escape(reason)}"):
+        encode_value(own_format(MANY), columns, {columns[0].name: value})
+
+
+def own_format(text: str) -> str:
+    """Return the format of messages by this schema."""
+    schema = base64.b64encode(WriterSchema("PROTOBUF", text).proto_schema.files).decode()
+    return str(RecordFormat("protobuf_nosr", options=str(SchemaOptions(schema=schema))))
 
 
 def test_the_plan_does_not_depend_on_the_file_s_comments(folder: Path) -> None:

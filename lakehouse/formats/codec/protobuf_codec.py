@@ -18,10 +18,11 @@ from lakehouse.formats.codec.registered import (
     with_prefix,
 )
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
-from lakehouse.formats.protobuf.proto_json import row_as_json, write_json_text
+from lakehouse.formats.protobuf.proto_json import write_json_text
 from lakehouse.formats.protobuf.proto_numbers import numbers_after
 from lakehouse.formats.protobuf.proto_reader import ReadMessage, message_reader
 from lakehouse.formats.protobuf.proto_writer import WriteRow, proto_text, row_writer
+from lakehouse.formats.protobuf.row_message import encode_row
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
@@ -95,8 +96,7 @@ class ProtobufPlainCodec(BinaryCodec):
         if not parse_schema_options(self.format.options).schema:
             return _row_writer(self.format, columns)(row)
         schema = own_schema(self.format, columns)
-        text = row_as_json(schema, row, ignores_case=self.format.traits.ignores_case)
-        return write_json_text(schema, schema.tops[0], text)
+        return encode_row(schema, row, ignores_case=self.format.traits.ignores_case)
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         """Return the bytes of a JSON text, which is in Protobuf's own JSON. Raises Unfit."""

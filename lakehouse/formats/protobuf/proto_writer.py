@@ -171,9 +171,9 @@ class _Writer:
             add_field(copy, field.name, field, None)
         match base_name:
             case "date":
-                return copy, _fill_date
+                return copy, fill_date
             case "timestamp":
-                return copy, _fill_millis if self._has_millis else _fill_timestamp
+                return copy, _fill_millis if self._has_millis else fill_timestamp
         precision, scale = precision_and_scale(own_type)
         return copy, lambda message, value: _fill_decimal(message, value, precision, scale)
 
@@ -225,18 +225,20 @@ def _check_no_null(items: Any) -> None:
         )
 
 
-def _fill_date(message: Any, value: date) -> None:
+def fill_date(message: Any, value: date) -> None:
+    """Fill a google.type.Date."""
     message.year, message.month, message.day = value.year, value.month, value.day
 
 
-def _fill_timestamp(message: Any, value: datetime) -> None:
+def fill_timestamp(message: Any, value: datetime) -> None:
+    """Fill a google.protobuf.Timestamp."""
     micros = to_microseconds(value.replace(tzinfo=UTC) if value.tzinfo is None else value)
     message.seconds, message.nanos = micros // 1_000_000, micros % 1_000_000 * 1000
 
 
 def _fill_millis(message: Any, value: datetime) -> None:
     """Only the milliseconds, which SQL has in all its formats."""
-    _fill_timestamp(message, value.replace(microsecond=value.microsecond // 1000 * 1000))
+    fill_timestamp(message, value.replace(microsecond=value.microsecond // 1000 * 1000))
 
 
 def _fill_decimal(message: Any, value: Decimal, precision: int, scale: int) -> None:
