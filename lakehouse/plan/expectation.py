@@ -14,6 +14,7 @@ from lakehouse.errors import ExpectationFailed, PlanError
 from lakehouse.plan.expression.expression import Expression, parse_predicate, read_by
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.refused.steps import value_in_message
+from lakehouse.semantics.failures import VALUES_BEGIN
 
 Otherwise = Literal["quarantine", "warn", "fail"]
 OTHERWISE = ("quarantine", "warn", "fail")
@@ -82,7 +83,7 @@ class Expectation:
             return begin
         texts = [_value_text(values.get(name)) for name in names]
         found = texts[0] if len(names) == 1 else ", ".join(f"{n} {text}" for n, text in zip(names, texts, strict=True))
-        return f"{begin}, found {found}"
+        return f"{begin}{VALUES_BEGIN}{found}"
 
     def __str__(self) -> str:
         otherwise_text = "" if self.otherwise == "quarantine" else f" (or {self.otherwise})"

@@ -7,12 +7,14 @@ counted, so that people notice.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 ERROR_LENGTH_MAX = 200
 EXPECTATION = "expectation "  # how the name of one begins, where others are names of functions
 OF_ROWS = " of rows"  # how the name of one ends that is about the rows of a table
+VALUES_BEGIN = ", found "  # in an expectation's reason: before it stands the condition
+ERASED = "(erased)"  # in place of a row's key
 
 
 def error_text(error: BaseException) -> str:
@@ -67,6 +69,11 @@ class Failed:
         """The expectation's name, "orders.positive"; empty for a function."""
         return self.function.removeprefix(EXPECTATION) if self.function.startswith(EXPECTATION) else ""
 
+    def without_values(self) -> Failed:
+        """Return it without values of records and rows: what was expected stays, or the type of the error."""
+        first = ERASED if self.function.endswith(OF_ROWS) else self.first
+        return replace(self, first=first, error=self.error.partition(VALUES_BEGIN if self.expectation else ":")[0])
+
 
 def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:
     """Return the sums by function, sorted by name; each keeps the first record of the earlier entry."""
@@ -74,7 +81,6 @@ def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed
     for failure in (*old_failures, *new_failures):
         earlier_failure = failures_by_function.get(failure.function)
         record_count = failure.records + (earlier_failure.records if earlier_failure else 0)
-        failures_by_function[failure.function] = Failed(
-            failure.function, record_count, (earlier_failure or failure).first, (earlier_failure or failure).error
-        )
+        shown_failure = failure if earlier_failure is None or earlier_failure.first == ERASED else earlier_failure
+        failures_by_function[failure.function] = replace(shown_failure, records=record_count)
     return tuple(failures_by_function[name] for name in sorted(failures_by_function))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,25 @@ def test_a_number_is_found_where_it_means_the_key(tmp_path: Path) -> None:
     ]
     write(tmp_path, "d.parquet", [{"customer": Decimal("4711.00"), "at": datetime(2026, 1, 1, tzinfo=UTC)}])
     assert Occurrence("d.parquet", "column customer") in found(tmp_path, "4711", columns=("customer",))
+
+
+def test_a_day_a_time_and_a_fraction_are_found_by_what_they_mean(tmp_path: Path) -> None:
+    """As a silver table has them: the JSON in bronze has their texts, and a column of the table has none."""
+    row = {"born": date(1980, 5, 5), "at": datetime(2026, 1, 31, 11, tzinfo=UTC), "id": 1.5, "price": Decimal("1.50")}
+    others = [{"born": date(1980, 5, 6), "at": None, "id": float("nan"), "price": None}, dict.fromkeys(row)]
+    write(tmp_path, "x.parquet", [*others, row], write_statistics=False)
+    for text, columns, places in (
+        ("1980-05-05", (), ["column born"]),
+        ("1980-05-07", (), []),
+        ("2026-01-31T12:00:00+01:00", (), ["column at"]),
+        ("2026-01-31T11:00:00Z", (), ["column at"]),
+        ("2026-01-31 11:00:00", (), ["column at"]),
+        ("2026-01-31", (), []),
+        ("1.5", ("id",), ["column id"]),
+        ("1.5", ("price",), ["column price"]),
+        ("1.5", (), []),
+    ):
+        assert [item.place for item in found(tmp_path, text, columns=columns)] == places, text
 
 
 def test_statistics_names_and_raw_bytes_are_searched(tmp_path: Path) -> None:

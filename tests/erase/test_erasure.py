@@ -20,6 +20,7 @@ from lakehouse.errors import ConfigError, NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake.erasure import erasure_log
 from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.lake.function_failures import failures_by_table
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -276,6 +277,37 @@ def orders_of(*customers: str, first: int = 0, tick: int = 1, topic_id: str = "o
         Record("orders", topic_id, 0, n, 1_000 * n, f"o{n}".encode(), value, tick, 1_000 * n)
         for n, value in zip(numbers, values, strict=True)
     ]
+
+
+def refuse_customers(customers: Any) -> Any:
+    raise ValueError(f"no price for {customers[0]}")
+
+
+@pytest.mark.rotated
+def test_nothing_is_left_of_what_failed_and_parts_of_a_key_need_a_text(bench: Bench) -> None:
+    """The commits count rows that do not meet a rule by a key, and functions that fail by an error with values."""
+    orders = lh.stream("orders", key="id string, customer string", schema="amount bigint")
+    judged = orders.expect("small", "length(customer) < 4", otherwise="warn")
+    counts = judged.group_by("customer").agg(n=lh.count()).table("counts").expect("few", "n < 1", otherwise="warn")
+    priced = judged.map("price", refuse_customers, "customer", type="string").latest("priced")
+    app = lh.app(counts, priced)
+    keys = [{"id": f"o{n}", "customer": who} for n, who in enumerate((ANNA, BO))]
+    records = [
+        Record("orders", "o", 0, n, n, json.dumps(key).encode(), b'{"amount": 1}', 1, n) for n, key in enumerate(keys)
+    ]
+    write_bronze(bench.lake, app, records)
+    bench.catch_up(app)
+    assert files_with(Path(bench.layout.silver("counts")) / "_delta_log", ANNA.encode()) != []
+    hers = ErasureSubject({"orders": f"o0,{ANNA}"})
+    with pytest.raises(ConfigError, match=r"'orders' has parts \(id string, customer string\).*expected --value"):
+        erase(bench, app, hers)
+    assert erasure_log.read_erasures(bench.layout) == []
+    outcome = erase(bench, app, hers, values=[ANNA])
+    assert (outcome.occurrences, outcome.erasure.records) == ((), {"orders": 1})
+    assert files_with(Path(bench.layout.root), ANNA.encode()) == []
+    failed = {item.function: item.records for item in failures_by_table(bench.layout)["counts"]}
+    assert failed["expectation counts.few of rows"] >= 1
+    check_audits(bench, app)
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """Takes values of rows out of the log of a Delta table; its commits, their numbers and metadata stay.
 
 Delta's log has the smallest and largest value of each column of each file, and the conditions of what people ran. The
-files of older versions are gone then (VACUUM), so nobody needs that of them.
+files of older versions are gone then (VACUUM), so nobody needs that of them. Lakehouse's own metadata has values where
+functions failed, and where rows did not meet what is expected.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from lakehouse.lake import reader, store
+from lakehouse.lake.commit_metadata import TableCommit, parse_metadata, write_metadata
 
 COMMIT_FILE = re.compile(r"(\d{20})\.json")
 # Beside the commits: what Delta makes from them, and can do without; Hadoop's checksums.
@@ -46,14 +49,30 @@ def _scrub_commit(path: str, live_files: Collection[str]) -> None:
 
 
 def _scrub_action(line: str, live_files: Collection[str]) -> str:
-    """Return a line of a commit without values of rows: without statistics of removed files, and without conditions."""
+    """Return a line of a commit without values of rows.
+
+    It lacks the statistics of removed files, the conditions of what was run, and the values on which functions failed.
+    """
     action: dict[str, Any] = json.loads(line)
-    added, parameters = action.get("add"), action.get("commitInfo", {}).get("operationParameters", {})
-    if added is not None and added["path"] not in live_files and added.get("stats"):
-        row_count = json.loads(added["stats"]).get("numRecords")
-        added["stats"] = json.dumps({} if row_count is None else {"numRecords": row_count})
-    elif conditions := [name for name in parameters if "redicate" in name]:
-        parameters |= dict.fromkeys(conditions, "[]")
-    else:
-        return line
-    return json.dumps(action, separators=(",", ":"), ensure_ascii=False)
+    scrubbed = {**action}
+    for kind in ("add", "remove"):
+        file = action.get(kind)
+        if file is not None and file["path"] not in live_files and file.get("stats"):
+            row_count = json.loads(file["stats"]).get("numRecords")
+            scrubbed[kind] = {**file, "stats": json.dumps({} if row_count is None else {"numRecords": row_count})}
+    if (commit := action.get("commitInfo")) is not None:
+        parameters = commit.get("operationParameters", {})
+        conditions = dict.fromkeys((name for name in parameters if "redicate" in name), "[]")
+        scrubbed["commitInfo"] = {**commit, "operationParameters": {**parameters, **conditions}}
+        if (text := commit.get("userMetadata")) is not None:
+            scrubbed["commitInfo"]["userMetadata"] = _scrub_metadata(text)
+    return line if scrubbed == action else json.dumps(scrubbed, separators=(",", ":"), ensure_ascii=False)
+
+
+def _scrub_metadata(text: str) -> str:
+    """Return lakehouse's metadata of a commit without values of records and rows."""
+    metadata = parse_metadata(text, "a commit")
+    if metadata is None or not isinstance(metadata.content, TableCommit) or not metadata.content.failures:
+        return text
+    failures = tuple(failure.without_values() for failure in metadata.content.failures)
+    return write_metadata(replace(metadata, content=replace(metadata.content, failures=failures)))

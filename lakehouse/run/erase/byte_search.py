@@ -1,10 +1,10 @@
 """Searches every file of a lake for values: raw, and inside of the pages of Parquet files.
 
 A value is found where it stands by itself: not as a part of a longer word or number. It may be spelled with the escapes
-of JSON. A number of digits alone would be found by chance in counts and offsets, so it is searched where it can mean
-the key: as a whole text, in quotes, and in columns and JSON fields of the names that are given. In the raw bytes of a
-Parquet file a text of less than five bytes would be found by chance, too: there such a text is searched in the values
-and in the statistics.
+of JSON. In columns of dates and times it is found by what it means. A number of digits alone would be found by chance
+in counts and offsets, so it is searched where it can mean the key: as a whole text, in quotes, and in columns and JSON
+fields of the names that are given. In the raw bytes of a Parquet file a text of less than five bytes would be found by
+chance, too: there such a text is searched in the values and in the statistics.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import store
 
+Moment = TypeVar("Moment", date, datetime)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BATCH_ROWS = 10_000
 PARQUET_MAGIC = b"PAR1"
 RAW_BYTES_MIN = 5
 DIGITS = re.compile(r"-?\d+")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,13 @@ class ValuePattern:
         value_list = sorted({value for value in values if value})
         self.columns = {name.lower() for name in columns}
         self.whole = {spelling for value in value_list for spelling in _spellings(value)}
-        self.numbers = {int(value) for value in value_list if DIGITS.fullmatch(value)}
+        self.numbers = {Decimal(value) for value in value_list if NUMBER.fullmatch(value)}
+        self.days = {day for value in value_list if (day := _parse_moment(date.fromisoformat, value)) is not None}
+        self.moments = {
+            moment.replace(tzinfo=moment.tzinfo or UTC)
+            for value in value_list
+            if (moment := _parse_moment(datetime.fromisoformat, value)) is not None
+        }
         if not value_list:
             raise ConfigError(
                 "erase: found no text to search the lake for afterwards; expected a key, or --value TEXT: a text of "
@@ -83,6 +95,16 @@ class ValuePattern:
     def in_raw_bytes(self, data: bytes) -> bool:
         """Say whether compressed bytes hold one of the values that are not there by chance."""
         return self._long_bytes is not None and self._long_bytes.search(data) is not None
+
+
+def _parse_moment(parse: Callable[[str], Moment], text: str) -> Moment | None:
+    """Return the day, or the moment, that a text in ISO 8601 means; None for any other text, such as a number."""
+    if DIGITS.fullmatch(text):
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None
 
 
 def _spellings(value: str) -> set[bytes]:
@@ -169,11 +191,26 @@ def _leaves(name: str, column: Any) -> Iterator[tuple[str, Any]]:
         yield name, column
 
 
+def _has_moment(leaf: Any, moment: datetime) -> bool:
+    """Say whether a column of times has a moment: by its microseconds, which a year outside of Python's has, too."""
+    microseconds = (moment - EPOCH) // timedelta(microseconds=1)
+    return pc.any(pc.equal(leaf.cast(pa.timestamp("us"), safe=False).cast(pa.int64()), microseconds)).as_py() is True
+
+
 def _has_value(leaf_name: str, leaf: Any, pattern: ValuePattern) -> bool:
     kind = leaf.type
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         is_named = leaf_name.rpartition(".")[2].lower() in pattern.columns
-        return is_named and any(value in pattern.numbers for value in leaf.to_pylist() if value is not None)
+        if not is_named or not pattern.numbers:
+            return False
+        values = leaf.drop_null().to_pylist()
+        # A double has the shortest text that means it.
+        return any((Decimal(repr(value)) if isinstance(value, float) else value) in pattern.numbers for value in values)
+    if pa.types.is_date(kind):
+        days = pa.array(sorted(pattern.days), pa.date32())
+        return pc.any(pc.is_in(leaf.cast(pa.date32()), days)).as_py() is True
+    if pa.types.is_timestamp(kind):
+        return any(_has_moment(leaf, moment) for moment in pattern.moments)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return any(pattern.in_bytes(value) for value in leaf.to_pylist() if value is not None)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -26,6 +26,7 @@ from lakehouse.lake.place import table_places
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
+from lakehouse.plan.expression.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.deploy.deployment import Deployed
@@ -168,6 +169,19 @@ def _refuse_other_tables(layout: Layout, app: App) -> None:
         )
 
 
+def _refuse_unsearchable(app: App, subject: ErasureSubject, values: Sequence[str]) -> None:
+    """Raise ConfigError if all texts to search for are keys with parts, which lie apart in the lake."""
+    keys = {name: app.source(name).key for name in subject.keys}
+    has_whole_key = any(len(key) == 1 and base_type(key[0].type) not in NESTED_TYPES for key in keys.values())
+    has_own_text = any("=" in path for path in subject.named_by)
+    if keys and not (any(values) or has_whole_key or has_own_text):
+        name, key = next(iter(keys.items()))
+        raise ConfigError(
+            f"erase: the key of stream {name!r} has parts ({', '.join(map(str, key))}), which lie apart in the lake, "
+            "so a search for the whole key proves nothing; expected --value TEXT, too: the part that names the person."
+        )
+
+
 class Eraser:
     """Carries an erasure out. publish: publishes what the tables changed; called if one of them has a topic."""
 
@@ -187,6 +201,8 @@ class Eraser:
         a killed ingest left a tick half written.
         """
         check_subject(self._app, subject)
+        values = tuple(values)
+        _refuse_unsearchable(self._app, subject, values)
         with erasure_lease(self._layout):
             return self._erase_alone(subject, values, rebuild_reverted=rebuild_reverted)
 
