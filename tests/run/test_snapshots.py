@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +21,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.kafka.snapshot_topic import SnapshotRow
 from lakehouse.plan.origin import Source
+from lakehouse.run.snapshots import taking
 from lakehouse.run.snapshots.files import list_snapshots, time_of_name, time_text
 from lakehouse.run.snapshots.rows import read_rows
 from lakehouse.run.snapshots.taking import FileTimes
@@ -272,3 +276,20 @@ def test_lines_of_json_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "c-2026-01-01.jsonl").write_bytes(b'\xef\xbb\xbf{"id": 1, "name": "Ann"}\n{"id": 2, "name": "Bob"}\n')
     rows = written(only_rows(source_of(tmp_path / "c-{at}.jsonl", "name string")))
     assert rows == [(1, {"name": "Ann"}), (2, {"name": "Bob"})]
+
+
+def test_no_error_ends_the_thread_that_looks_for_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, told, looks = source_of(tmp_path / "c-{at}.csv"), list[tuple[str, str]](), list[Source]()
+    has_looked = threading.Event()
+
+    def look_at(source: Source, stop: Callable[[], bool]) -> bool:
+        looks.append(source)
+        if len(looks) == 3:
+            has_looked.set()
+        raise OverflowError("a date")
+
+    monkeypatch.setattr(taking, "LOOK_SECONDS", 0.01)
+    stand_in: Any = SimpleNamespace(sources=[source], look_at=look_at, warn=lambda *event: told.append(event))
+    with taking.keep_looking(stand_in):
+        assert has_looked.wait(20)
+    assert told == [("snapshot refused", "OverflowError: a date")]

@@ -225,11 +225,12 @@ def keep_looking(snapshotting: Snapshotting) -> Iterator[None]:
             failures[source.topic] += 1
             if failures[source.topic] == FAILURES_TOLD:  # for a short while, it is enough that the run says it
                 snapshotting.warn("snapshot delayed", f"{error} Every {LOOK_SECONDS:g} s it is tried again.")
-        except LakehouseError as error:
+        except Exception as error:  # whatever it is, the thread goes on: later looks may find files that can be read
+            text = str(error) if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
             del failures[source.topic]
-            if messages.get(source.topic) != str(error):
-                messages[source.topic] = str(error)
-                snapshotting.warn("snapshot refused", str(error))
+            if messages.get(source.topic) != text:
+                messages[source.topic] = text
+                snapshotting.warn("snapshot refused", text)
 
     def watch() -> None:
         while not stop.is_set():
