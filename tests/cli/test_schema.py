@@ -177,13 +177,19 @@ def test_subjects_by_records_are_named_once_and_told_by_the_pinned_file_then(
 
 
 def test_pull_says_what_aliases_and_defaults_do_not_do(lakehouse: Command, register: Register) -> None:
-    count = {"name": "n", "type": "int", "default": 0}
-    register("evolved-value", order([{**CITY, "aliases": ["town", "place"]}, count, NOTE]))
+    count = {"name": "n", "type": "int", "default": 0, "doc": "half of a surrogate pair: \ud800"}
+    line = {"type": "record", "name": "Line", "fields": [{"name": "size", "type": "int", "default": 1}]}
+    lines = {"name": "lines", "type": ["null", {"type": "array", "items": line}], "default": None}
+    register("evolved-value", order([{**CITY, "aliases": ["town", "place"]}, count, NOTE, lines]))
     assert lakehouse("schema", "pull", "evolved").out.splitlines() == [
         "schemas/evolved-value.avsc: evolved-value, version 1: new.",
         "  a record in which city is still town or place has a null there.",
         "  a record without n has a null there, and not 0.",
+        "  a record without lines.size has a null there, and not 1.",
     ]
+    assert (
+        "schemas/evolved-value.avsc: evolved-value, version 1: unchanged." in lakehouse("schema", "pull", "evolved").out
+    )
 
 
 def test_a_type_in_itself_is_refused_whatever_is_declared(lakehouse: Command, register: Register) -> None:

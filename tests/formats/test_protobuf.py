@@ -244,6 +244,11 @@ def test_schemas_that_give_no_columns(text: str, reason: str) -> None:
         _ = writer_schema(text).row_type
 
 
+def test_half_of_a_surrogate_pair_in_a_text_is_compiled_as_a_question_mark() -> None:
+    schema = WriterSchema("PROTOBUF", 'syntax = "proto3"; // \ud800\nmessage Row { int32 a = 1; }')
+    assert read(schema, b"\x08\x07", "a int") == {"a": 7}
+
+
 def test_imported_files_cannot_name_others() -> None:
     for name in ("../x", "/etc/x", "-I/etc", "@x", "a\0b", "a//b", "a\\b", ""):
         with pytest.raises(UnfitSchema, match="is no name of a file that can be imported"):

@@ -182,6 +182,7 @@ class _Parser:
             raise UnfitSchema(f"a {kind} without a name")
         own_namespace = node.get("namespace", namespace)
         full_name = _full_name(name, own_namespace if isinstance(own_namespace, str) else namespace)
+        _check_utf8([full_name, *_own_names(node)])
         if full_name in self._types:
             raise UnfitSchema(f"{full_name!r} is defined twice")
         self._types[full_name] = None
@@ -213,6 +214,22 @@ class _Parser:
             raise UnfitSchema(f"record {full_name}: a field is defined twice")
         parts = tuple(self.parse(field.get("type"), full_name.rpartition(".")[0], depth + 1) for field in fields)
         return AvroType("record", full_name, fields=names, parts=parts)
+
+
+def _own_names(node: Mapping[str, Any]) -> list[str]:
+    """Return the names of a record's fields, and the symbols of an enum."""
+    symbols, fields = node.get("symbols"), node.get("fields")
+    names = [field.get("name") for field in fields if isinstance(field, Mapping)] if isinstance(fields, list) else []
+    return [name for name in [*names, *(symbols if isinstance(symbols, list) else [])] if isinstance(name, str)]
+
+
+def _check_utf8(names: list[str]) -> None:
+    """Raise UnfitSchema for a name that nobody can write: an escape in JSON may be half of a surrogate pair."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise UnfitSchema(f"{name!r} is no name: it has half of a surrogate pair") from error
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -143,7 +143,7 @@ def _run_protoc(
         for name, text in {**_CONFLUENT_FILES, **texts}.items():
             file = sources / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text.encode("utf-8", "surrogateescape"))
+            file.write_bytes(text.encode("utf-8", "replace"))
         options = [f"--proto_path={path}" for path in (sources, *_include_folders())]
         if compiled:
             (folder / "compiled").write_bytes(FileDescriptorSet(file=compiled.values()).SerializeToString())

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
+from lakehouse.formats.values.unfit import SURROGATE, replace_surrogates
 from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.avro.avro_schema import write_avro
 from lakehouse.plan.avro.schema_text import column_types
@@ -122,14 +123,22 @@ def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -
     return PulledSchema(file, subject, version, "changed", differences, notes=notes)
 
 
-def _notes(content: Any) -> Iterator[str]:
-    """Yield what a record's schema says of records that were written by other schemas, for its own fields."""
-    for field in content.get("fields", ()) if isinstance(content, dict) else ():
-        aliases = field.get("aliases")
-        if isinstance(aliases, list) and aliases:
-            yield f"a record in which {field['name']} is still {' or '.join(map(str, aliases))} has a null there"
-        if field.get("default") is not None:
-            yield f"a record without {field['name']} has a null there, and not {json.dumps(field['default'])}"
+def _notes(content: Any, path: str = "") -> Iterator[str]:
+    """Yield what a type's schema says of records that were written by other schemas, for the fields of its records."""
+    match content:
+        case list():
+            for branch in content:
+                yield from _notes(branch, path)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner} | {"type": dict() | list() as inner}:
+            yield from _notes(inner, path)
+        case {"type": "record" | "error", "fields": fields}:
+            for field in fields:
+                name, aliases = f"{path}{field['name']}", field.get("aliases")
+                if isinstance(aliases, list) and aliases:
+                    yield f"a record in which {name} is still {' or '.join(map(str, aliases))} has a null there"
+                if field.get("default") is not None:
+                    yield f"a record without {name} has a null there, and not {json.dumps(field['default'])}"
+                yield from _notes(field["type"], f"{name}.")
 
 
 def pinned_columns(file: Path) -> dict[str, str] | None:
@@ -170,11 +179,17 @@ def _texts(file: Path, schema: WriterSchema) -> dict[Path, str]:
         names = schema.proto_schema.imported
         imported = {name: text for name, text in zip(schema.names, schema.references, strict=True) if name in names}
         folder = imported_folder(file)
-        return {file: _line_ended(schema.text), **{folder / name: imported[name] for name in imported}}
+        return {
+            file: _line_ended(schema.text),
+            **{folder / name: replace_surrogates(imported[name]) for name in imported},
+        }
     avro_type = schema.avro_type
     content: Any = write_avro(avro_type) if schema.references else json.loads(schema.text)
-    return {file: json.dumps(content, indent=2, ensure_ascii=False) + "\n"}
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    # Half of a surrogate pair stands in a file as it stands in the registry: as an escape.
+    return {file: (json.dumps(content, indent=2) if SURROGATE.search(text) else text) + "\n"}
 
 
 def _line_ended(text: str) -> str:
+    text = replace_surrogates(text)
     return text if text.endswith("\n") else f"{text}\n"
