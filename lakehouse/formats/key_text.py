@@ -96,7 +96,7 @@ def _parse_field(key_text: str, column: Column, field_text: str | None) -> Any:
         if base_type(column.type) not in NESTED_TYPES:
             return key_value(text_reader(column.type)(field_text))
         json.loads(field_text)  # the whole text, and nothing after it
-        row = json_value.decode_object(f'{{"{column.name}":{field_text}}}'.encode(), (column,))
+        row = json_value.decode_object(f"{{{json.dumps(column.name)}:{field_text}}}".encode(), (column,))
         return None if row is None else key_value(row[column.name])
     except (Unfit, ValueError, RecursionError) as error:
         raise ConfigError(

@@ -32,6 +32,11 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.parametrize("name", ['a"b', "a\\", "é\n"])
+def test_a_struct_s_column_may_have_any_name(name: str) -> None:
+    assert parse_key('{"x": 1}', [Column(name, "struct<x: int>")]) == ({"x": 1},)
+
+
 def test_two_keys_that_would_be_one_text_if_joined_by_commas() -> None:
     one, other = ("a,b", "c"), ("a", "b,c")
     assert (write_key(one), write_key(other)) == ('"a,b",c', 'a,"b,c"')

@@ -181,6 +181,8 @@ def test_a_topic_that_says_nothing() -> None:
         propose("orders", records([None] * 3))
     with pytest.raises(ConfigError, match="JSON objects without a field"):
         propose("orders", records([{}] * 3))
+    with pytest.raises(ConfigError, match=r"none has an object in .*MongoDB's .* documents=True"):
+        propose("orders", records([{"op": "c", "after": '{"_id": 1}', "source": {}}] * 3))
 
 
 NAMES = st.one_of(

@@ -177,6 +177,12 @@ def _columns_of_rows(
         return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
     envelope, inner_rows = _unwrap(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
     columns = _columns_of_objects(inner_rows, is_key=False)
+    if not columns and envelope == "debezium":
+        raise ConfigError(
+            f"topic {topic!r}: its values are changes of a database, and none has an object in after or before. "
+            "MongoDB's connector writes documents as texts: declare it by hand, lh.debezium(..., documents=True) "
+            "(docs/databases.md#mongodb)."
+        )
     if not columns:
         raise ConfigError(f"topic {topic!r}: its values are JSON objects without a field, so there is no column.")
     return columns, replace(bare, format=envelope or FORMATS[kind])
