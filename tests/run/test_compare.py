@@ -60,6 +60,12 @@ def test_an_expected_result_gives_no_text() -> None:
     assert compare(APP, RESULT, EXPECTED) == []
 
 
+@pytest.mark.parametrize("name", ["tables", "quarantine", "null_keys", "late"])
+def test_a_name_that_does_not_exist_is_reported_even_where_nothing_is_expected(name: str) -> None:
+    (text,) = compare(APP, RESULT, {name: {"tumbeld": 0 if name == "null_keys" else []}})
+    assert "tumbeld: does not exist" in text
+
+
 @pytest.mark.parametrize(
     ("path", "value", "text"),
     [

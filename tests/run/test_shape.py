@@ -80,5 +80,21 @@ def test_a_misspelt_field_is_refused(tmp_path: Path, place: tuple[str | int, ...
         check(tmp_path, changed(place, []))
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_part_and_its_bytes_beside_it_are_refused(tmp_path: Path, part: str) -> None:
+    content = changed(("inputs", 0, f"{part}_hex"), "00")
+    with pytest.raises(ConfigError, match=f"inputs, number 0: found {part} and {part}_hex; expected one of them"):
+        check(tmp_path, content)
+    content["inputs"][0][f"{part}_hex"] = None  # as if it were not there
+    assert check(tmp_path, content) == []
+
+
+def test_a_name_twice_is_refused_since_one_of_them_would_check_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text('{"app": "app:app", "tables": {"t": [], "t": []}}')
+    with pytest.raises(ConfigError, match="an object has the name 't' 2 times; expected each name once"):
+        read_scenario(path)
+
+
 def test_other_fields_are_left_alone(tmp_path: Path) -> None:
     assert check(tmp_path, {**SCENARIO, "comment": "one window", "see": 7}) == []

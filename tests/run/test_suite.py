@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from lakehouse.model.model import Result
 from lakehouse.run.scenario import suite
 from lakehouse.run.scenario.scenario import on_model
-from lakehouse.run.scenario.suite import find_cases, run_cases, run_on_spark
+from lakehouse.run.scenario.suite import CaseResult, find_cases, run_cases, run_on_spark, write_report
 
 APP = """
 import lakehouse as lh
@@ -133,3 +135,18 @@ def test_a_file_is_run_once_and_other_folders_are_left_out(folder: Path):
         (folder / place / "some.json").write_text("{}")
     actual = find_cases([folder / "s1.json", folder], excluded_file=folder / "s5.json")
     assert [case.file.name for case in actual] == ["s1.json", "s2.json", "s3.json", "s4.json"]
+
+
+def test_what_is_no_file_is_left_out_of_a_folder(folder: Path):
+    os.mkfifo(folder / "pipe.json")
+    (folder / "folder.json").mkdir()
+    (folder / "folder.json" / "s6.json").write_text("{}")
+    (folder / "link.json").symlink_to("nowhere")
+    names = {case.file.name for case in find_cases([folder])}
+    assert names == {"s1.json", "s2.json", "s3.json", "s4.json", "s5.json", "s6.json", "link.json"}
+
+
+def test_a_report_takes_any_name(tmp_path: Path):
+    outcome = CaseResult("\udcff.json", "\ud800", "model", "all", False, "\udfff", 0.0)
+    write_report(tmp_path / "report.json", [outcome])
+    assert json.loads((tmp_path / "report.json").read_text("utf-8")) == [asdict(outcome)]

@@ -66,9 +66,9 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
                 name, expected_bad, [(r.partition, r.offset, reason) for r, reason in quarantined_records]
             )
     for spelled_name, expected_count in expected.get("null_keys", {}).items():
-        if (
-            ignored_count := result.null_keys.get(name := _match_spelling(spelled_name, result.tables), 0)
-        ) != expected_count:
+        if (name := _match_spelling(spelled_name, result.tables)) not in result.tables:
+            failures += _report_missing("table", name, result.tables)
+        elif (ignored_count := result.null_keys.get(name, 0)) != expected_count:
             failures.append(
                 f"table {name}: expected {expected_count} records ignored for a null key, found {ignored_count}"
             )

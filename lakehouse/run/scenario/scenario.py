@@ -28,6 +28,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -87,7 +88,7 @@ class Scenario:
 def read_scenario(path: Path) -> Scenario:
     """Return the scenario in a file. Raises ConfigError for another file, or one that needs what does not exist yet."""
     try:
-        content = json.loads(path.read_text("utf-8-sig"), parse_float=Decimal)
+        content = json.loads(path.read_text("utf-8-sig"), parse_float=Decimal, object_pairs_hook=_with_distinct_names)
     except (OSError, ValueError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
     if not isinstance(content, dict):
@@ -121,18 +122,35 @@ def read_scenario(path: Path) -> Scenario:
     )
 
 
+def _with_distinct_names(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError for a name that it has twice: one of the two would check nothing."""
+    for name, count in Counter(name for name, _ in members).items():
+        if count > 1:
+            raise ValueError(f"an object has the name {name!r:.80} {count} times; expected each name once")
+    return dict(members)
+
+
 def _sql_property_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def find_files(*paths: Path) -> list[Path]:
-    """Return the scenario files in files and folders, sorted. Raises ConfigError for a path that does not exist."""
+    """Return the scenario files in files and folders, sorted. Raises ConfigError for a path that does not exist.
+
+    In a folder, what is no file is left out: another folder, or a named pipe, for whose writer a read would wait.
+    """
     files: list[Path] = []
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path}: no such file or folder.")
-        files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        files += sorted(_files_below(path)) if path.is_dir() else [path]
     return files
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*.json"):
+        if path.is_file() or not path.exists():  # a link to nothing is a scenario that can't be read
+            yield path
 
 
 def load_application(scenario: Scenario) -> App:

@@ -51,6 +51,9 @@ def _check_items(items: Any, name: str, label: str) -> None:
         if not isinstance(item, Mapping):
             raise ConfigError(f"{item_label}: expected an object, found {item!r:.80}.")
         _check_names(item, ITEM_FIELDS[name], item_label)
+        for part in ("key", "value") if name == "inputs" else ():
+            if item.get(part) is not None and item.get(f"{part}_hex") is not None:
+                raise ConfigError(f"{item_label}: found {part} and {part}_hex; expected one of them.")
         if name in ("inputs", "outputs") and not isinstance(item.get("topic"), str):
             raise ConfigError(f"{item_label}: topic={item.get('topic')!r:.80}, expected a topic's name.")
         if name == "quarantine" and not ("offset" in item and isinstance(item.get("reason contains", ""), str)):

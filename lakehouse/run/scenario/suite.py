@@ -282,6 +282,7 @@ def write_report(file: Path, outcomes: Iterable[CaseResult]) -> None:
     """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError if it can't write."""
     lines = [json.dumps(asdict(outcome), ensure_ascii=False) for outcome in outcomes if outcome.passed is not None]
     try:
-        file.write_text("[" + ",\n ".join(lines) + "]\n", encoding="utf-8")
+        # Half of a surrogate pair, as a file's name may have, is written as JSON's escape of it.
+        file.write_text("[" + ",\n ".join(lines) + "]\n", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigError(f"--report {file}: can't be written: {error}") from error
