@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.formats.key_text import parse_key
-from lakehouse.formats.values.json_text import write_json
 from lakehouse.lake.sql import quote_literal, quote_name
 from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -78,7 +77,7 @@ def _declared_type(arrow_type: pa.DataType) -> str:
 
 def _column_equals(rows: Rows, column: Column, value: Any) -> str:
     """Return the SQL condition that a column has a value."""
-    quoted_name, plain_type = quote_name(column.name), base_type(column.type)
+    quoted_name = quote_name(column.name)
     if value is None:
         return f"{quoted_name} IS NULL"
     # Delta's statistics round decimals and doubles, and cut times to milliseconds: conditions must not use them.
@@ -87,7 +86,9 @@ def _column_equals(rows: Rows, column: Column, value: Any) -> str:
             return f"{_varchar_column(rows, column.name)} = {quote_literal(value)}"
         case bool() | int():
             return f"{quoted_name} = {str(value).upper()}"
-        case Decimal() | float():
+        case Decimal():  # as digits: DuckDB does not take 1E-38 for a decimal(38, 38)
+            return f"CAST({quoted_name} AS VARCHAR) = CAST(CAST('{value:f}' AS {column.type}) AS VARCHAR)"
+        case float():
             return f"CAST({quoted_name} AS VARCHAR) = CAST(CAST('{value}' AS {column.type}) AS VARCHAR)"
         case datetime():
             return f"epoch_us({quoted_name}) = {_epoch_micros(value)}"
@@ -95,9 +96,31 @@ def _column_equals(rows: Rows, column: Column, value: Any) -> str:
             return f"{quoted_name} = DATE '{value.isoformat()}'"
         case bytes():
             return f"hex({quoted_name}) = '{value.hex().upper()}'"
-    assert plain_type in NESTED_TYPES
-    nested_type = _duckdb_type(rows.schema.field(column.name).type)
-    return f"{quoted_name} = CAST(CAST({quote_literal(write_json(value))} AS JSON) AS {nested_type})"
+    assert base_type(column.type) in NESTED_TYPES
+    return f"{quoted_name} = {_literal(value, rows.schema.field(column.name).type)}"
+
+
+def _literal(value: Any, arrow_type: pa.DataType) -> str:
+    """Return a value as SQL of its type, bytes, structs and lists too: JSON has no bytes."""
+    match value:
+        case dict():
+            members = (f"{quote_name(part.name)} := {_literal(value.get(part.name), part.type)}" for part in arrow_type)
+            text = f"struct_pack({', '.join(members)})"
+        case list():
+            text = f"[{', '.join(_literal(item, arrow_type.value_type) for item in value)}]"
+        case bytes():
+            text = f"unhex('{value.hex()}')"
+        case datetime():
+            text = f"make_timestamp({_epoch_micros(value)})"
+        case Decimal():
+            text = f"'{value:f}'"
+        case None:
+            text = "NULL"
+        case bool() | int():
+            text = str(value).upper()
+        case _:
+            text = quote_literal(str(value))
+    return f"CAST({text} AS {_duckdb_type(arrow_type)})"
 
 
 def _varchar_column(rows: Rows, name: str) -> str:

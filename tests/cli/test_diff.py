@@ -6,6 +6,7 @@ import json
 import shutil
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ from deltalake import DeltaTable
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake.moment import rows_at
-from lakehouse.lake.row.difference import difference
+from lakehouse.lake.moment.rows_at import Snapshot
+from lakehouse.lake.row.difference import change_cells, difference
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.time.moment import At, AtTick, AtVersion
 
@@ -259,3 +261,28 @@ def _layout(root: Path) -> Any:
     from lakehouse.lake.layout import Layout
 
     return Layout(str(root))
+
+
+def shown(before: pa.Table, after: pa.Table) -> list[tuple[Any, ...]]:
+    """Return what a person reads of each key that differs between two contents of a table."""
+    history: Any = SimpleNamespace(key=("k",), what="table 't'")
+    return [change_cells(c) for c in difference(Snapshot(history, 1, before), Snapshot(history, 2, after)).changes]
+
+
+def test_what_is_not_a_number_is_no_difference_in_a_column():
+    nan = float("nan")
+    values = {"k": [1.0, nan], "number": [nan, nan], "inside": [[nan, None], [nan]]}
+    before, after = (pa.table({**values, "w": w}) for w in ([1, 2], [3, 2]))
+    assert shown(before, after) == [("changed", "k=1.0", "w=1", "w=3")]
+
+
+def test_maps_with_their_entries_in_another_order_are_shown_whole():
+    kind = pa.map_(pa.string(), pa.int64())
+    maps = [[("a", 1), ("b", 2)], [("b", 2), ("a", 1)]]
+    before, after = (pa.table({"k": [1], "w": [1], "m": pa.array([entries], kind)}) for entries in maps)
+    assert shown(before, after) == [("changed", "k=1", 'm={"a": 1, "b": 2}', 'm={"b": 2, "a": 1}')]
+
+
+def test_a_name_in_another_case_is_the_same_column():
+    before, after = pa.table({"K": [1, 2], "Name": ["x", "y"]}), pa.table({"k": [1, 2], "name": ["x", "z"]})
+    assert shown(before, after) == [("changed", "k=2", "name=y", "name=z")]

@@ -26,12 +26,26 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "flag": (pa.bool_(), [True, False]),
     "whole": (pa.int64(), [1, -(2**63)]),
     "price": (pa.decimal128(38, 10), [Decimal("1.5000000000"), Decimal("0E-10"), Decimal(10) ** 27]),
+    "share": (pa.decimal128(38, 38), [Decimal("1E-38"), Decimal("0.5")]),
     "double": (pa.float64(), [1.5, 1e300, float("nan"), float("-inf")]),
     "seen": (TIME, [datetime(2013, 10, 27, 0, 10, 0, 5, UTC), datetime(1, 1, 1, tzinfo=UTC), at(0)]),
     "day": (pa.date32(), [date(2013, 10, 27), date(9999, 12, 31)]),
     "bytes": (pa.binary(), [b"", b"\xff\x00", b"a,b"]),
     "place": (pa.struct({"x": pa.int32(), "y": pa.string()}), [{"x": 1, "y": 'a,"b'}, {"x": None, "y": None}]),
     "tags": (pa.list_(pa.string()), [["a", None], [], ["a,b"]]),
+    "holder": (
+        pa.struct({"data": pa.binary(), "at": TIME, "day": pa.date32(), "d": pa.decimal128(38, 38), "f": pa.float32()}),
+        [
+            {"data": b"abc", "at": at(0), "day": date(2013, 10, 27), "d": Decimal("1E-38"), "f": 1.5},
+            {"data": b"\xff", "at": datetime(1, 1, 1, tzinfo=UTC), "day": date(9999, 12, 31), "d": None, "f": 1.5},
+            {"data": b"YWJj", "at": None, "day": None, "d": Decimal(0), "f": float("nan")},
+            dict.fromkeys(("data", "at", "day", "d", "f")),
+        ],
+    ),
+    "parts": (
+        pa.list_(pa.struct({"data": pa.binary(), "of": pa.list_(pa.int8())})),
+        [[{"data": b"", "of": [1, None]}, None], [{"data": b"", "of": []}], [{"data": b"a,'b", "of": None}], []],
+    ),
 }
 
 

@@ -171,3 +171,10 @@ def test_a_byte_order_mark_is_no_part_of_the_sql(lakehouse, folder):
     )
     actual = lakehouse("plan", "app.sql")
     assert (actual.code, actual.err) == (0, "")
+
+
+def test_a_current_folder_that_was_removed_is_said(lakehouse, folder):
+    folder.rmdir()
+    actual = lakehouse("look", "tables")
+    assert (actual.code, actual.out) == (1, "")
+    assert actual.err.startswith("error: the current folder was removed meanwhile; change into one that is there")

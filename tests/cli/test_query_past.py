@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,28 @@ def test_the_log_leaves_out_the_starts_of_writers(lakehouse, story):
     assert "open epoch" in lakehouse("past", "log", "visits", "--all", *at).out
     assert len(lakehouse("past", "log", "visits", "--limit", "2", *at).out.splitlines()) == 2 + 6
     assert len(lakehouse("past", "log", "visits", "--json", *at).out.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["DATE '10000-01-01'", "'infinity'::DATE", "TIMESTAMP '290000-01-01'", "[DATE '9999-12-31' + INTERVAL 1 YEAR]"],
+)
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_a_time_that_python_does_not_have_is_refused_with_a_way_out(lakehouse, story, value, form):
+    at = ("--lake", str(story.root))
+    outcome = lakehouse("query", f"SELECT {value} AS t", *form, *at)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "column 't' has a time outside the years 1 to 9999" in outcome.err
+    assert lakehouse("query", f"SELECT CAST(t AS VARCHAR) FROM (SELECT {value} AS t)", *form, *at).code == 0
+
+
+def test_csv_has_values_as_json_has_them(lakehouse, story):
+    sql = (
+        "SELECT true AS yes, NULL AS nothing, 'NaN'::DOUBLE AS n, [1.5, NULL] AS some, "
+        "{'at': TIMESTAMPTZ '2013-06-01 12:00:00+00', 'd': '-inf'::DOUBLE, 'b': '\\xFF'::BLOB} AS inside, 'a,b' AS text"
+    )
+    out = lakehouse("query", sql, "--csv", "--lake", str(story.root)).out
+    names, *rows = csv.reader(io.StringIO(out))
+    assert names == ["yes", "nothing", "n", "some", "inside", "text"]
+    inside = '{"at": "2013-06-01T12:00:00Z", "d": "-Infinity", "b": "base64:/w=="}'
+    assert rows == [["true", "", "NaN", "[1.5, null]", inside, "a,b"]]

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,25 @@ def test_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert private_files.files_here(for_notebook=True).scope != files.scope
     monkeypatch.chdir(tmp_path)
     assert private_files.files_here().scope != files.scope
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`su` leaves the variable of the user before; a folder that root made there would keep that user out."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own, user = f"lakehouse-{os.getuid()}", os.getuid()
+    (tmp_path / "run").mkdir()
+    for named in ("/" + "x" * 5_000, "/a\0b", "run", "/etc/passwd", str(tmp_path / "nowhere")):
+        with monkeypatch.context() as patched:
+            patched.setattr(private_files.os, "environ", {"XDG_RUNTIME_DIR": named})
+            assert private_files.private_folder() == tmp_path / own
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    assert private_files.private_folder() == tmp_path / "run" / "lakehouse"
+    (tmp_path / "run" / "lakehouse").rmdir()
+    (tmp_path / own).rmdir()
+    monkeypatch.setattr(private_files.os, "getuid", lambda: user + 1)
+    with pytest.raises(StorageError, match=f"lakehouse-{user + 1} is not a folder of this user alone"):
+        private_files.private_folder()
+    assert not (tmp_path / "run" / "lakehouse").exists()
 
 
 @pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])

@@ -23,7 +23,11 @@ def file_error_message(error: Exception) -> str | None:
     """
     if isinstance(error, LakehouseError) and "(os error " not in str(error):
         return None
-    message = describe_file_fault(error, (Path.cwd(), Path(tempfile.gettempdir())))
+    try:
+        current_folder = Path.cwd()
+    except FileNotFoundError:
+        return "the current folder was removed meanwhile; change into one that is there, and try again."
+    message = describe_file_fault(error, (current_folder, Path(tempfile.gettempdir())))
     return None if message is None else f"{message} --debug shows where it happened."
 
 

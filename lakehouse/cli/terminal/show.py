@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -118,15 +118,18 @@ def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer = csv.writer(csv_text, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        writer.writerow(
-            [
-                ""
-                if cell_value is None
-                else cell_value
-                if isinstance(cell_value, str | int | float)
-                else plain_text(cell_value)
-                for cell_value in row
-            ]
-        )
+        writer.writerow(map(_csv_cell, row))
     # Not by echo, which removes colours for a program.
     sys.stdout.write(escaped(csv_text.getvalue()) if sys.stdout.isatty() else csv_text.getvalue())
+
+
+def _csv_cell(cell_value: Any) -> str:
+    """Return a value as in JSON: true, NaN, [1, null]; text and bytes without quotes, null as nothing."""
+    match cell_value:
+        case None:
+            return ""
+        case bool() | Mapping() | list() | tuple():
+            return value(cell_value)
+        case float():
+            return str(without_not_finite(cell_value))
+    return plain_text(cell_value)

@@ -65,13 +65,29 @@ def answer_query(
     try:
         relation = reader.query_lake(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
         # As Arrow, since fetchall would need another package for times with a zone.
-        return Answered((relation if limit is None else relation.limit(limit)).to_arrow_table())
+        rows = (relation if limit is None else relation.limit(limit)).to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
     except ConfigError as error:
         if missing_table := MISSING_TABLE.match(str(error)):
             raise NotFound(_missing_table_message(layout, missing_table[1])) from error
         raise
+    _check_times(rows)
+    return Answered(rows)
+
+
+def _check_times(rows: pa.Table) -> None:
+    """Raise ConfigError for a date or a time that Python doesn't have: DuckDB's go on before year 1 and after 9999."""
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if not any(kind in str(column.type) for kind in ("date", "time")):
+            continue
+        try:
+            column.to_pylist()
+        except (OverflowError, ValueError) as error:
+            raise ConfigError(
+                f"query: column {name!r} has a time outside the years 1 to 9999; expected times within them. As text "
+                f"it can be shown: CAST({name} AS VARCHAR)."
+            ) from error
 
 
 def _missing_table_message(layout: Layout, name: str) -> str:

@@ -17,6 +17,7 @@ from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns
 from lakehouse.markup.shown import pairs, value
 from lakehouse.markup.text import as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
+from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.difference import Difference, Unlike
 
 if TYPE_CHECKING:
@@ -92,15 +93,19 @@ def _compare_sides(
     if not history.key:
         raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
     connection = open_duckdb()
-    column_names = visible_columns(dict.fromkeys([*after.schema.names, *before.schema.names]))
+    # A declaration may have changed the case of a name, which makes no difference in SQL.
+    names_by_lower = {name.lower(): name for name in [*before.schema.names, *after.schema.names]}
+    all_names = [*after.schema.names, *before.schema.names]
+    column_names = visible_columns(dict.fromkeys(names_by_lower[name.lower()] for name in all_names))
     for side, rows in (("_a", before), ("_b", after)):
         connection.register(
             f"rows{side}", scan_rows(rows, list(dict.fromkeys([*visible_columns(rows.schema.names), *history.key])))
         )
-        side_columns = set(rows.schema.names)
+        side_columns = {name.lower() for name in rows.schema.names}
         # The whole row with its key: null for a missing row, but not for a row whose columns are all null.
         row_struct = ", ".join(
-            f"{quote_name(name)} := {quote_name(name) if name in side_columns else 'NULL'}" for name in column_names
+            f"{quote_name(name)} := {quote_name(name) if name.lower() in side_columns else 'NULL'}"
+            for name in column_names
         )
         where_clause = f" WHERE {key_condition_sql(rows, history.key, key)}" if key is not None else ""
         key_list = ", ".join(map(quote_name, history.key))
@@ -160,8 +165,11 @@ def _differing_columns(change: Unlike) -> tuple[dict[str, Any] | None, dict[str,
     if before is None or after is None:
         return before, after
     column_names = list(dict.fromkeys([*before, *after]))
+    # By a form in which NaN equals itself. Maps that differ in the order of their entries alone differ in their text.
     differing_names = [
-        name for name in column_names if name not in before or name not in after or before[name] != after[name]
-    ]
+        name
+        for name in column_names
+        if name not in before or name not in after or hashable_form(before[name]) != hashable_form(after[name])
+    ] or [name for name in column_names if value(before[name]) != value(after[name])]
     differing_sides = ({name: side[name] for name in differing_names if name in side} for side in (before, after))
     return next(differing_sides), next(differing_sides)

@@ -73,10 +73,9 @@ def all_files() -> list[EngineFiles]:
 
 def private_folder() -> Path:
     """Return the folder, created if it is not there. Raises StorageError if another account could write into it."""
-    runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
     folder = Path(tempfile.gettempdir(), f"lakehouse-{os.getuid()}")
-    if Path(runtime_folder).is_absolute() and Path(runtime_folder).is_dir():
-        folder = Path(runtime_folder, "lakehouse")
+    if _is_own_folder(runtime_folder := Path(os.environ.get("XDG_RUNTIME_DIR", ""))):
+        folder = runtime_folder / "lakehouse"
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -88,6 +87,15 @@ def private_folder() -> Path:
             f"{folder} is not a folder of this user alone (mode 0700); an engine's secret can't be kept there."
         )
     return folder
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Say whether a path names a folder of this user: `su` leaves the variable of the user before."""
+    try:
+        facts = path.stat()
+    except (OSError, ValueError):
+        return False
+    return path.is_absolute() and stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
 
 
 def read_private(path: Path) -> dict[str, Any] | None:
