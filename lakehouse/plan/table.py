@@ -365,9 +365,12 @@ class Table(Rows):
         return self.watched_by(FreshRule.declared(max_age, f"table {self.name!r}"))
 
     def watched_by(self, rule: WatchedRule) -> Table:
-        """Return the table with a rule about it as a whole. Raises PlanError for one that it has."""
-        if any(other.name == rule.name for other in self.watched_rules):
-            raise PlanError(f"table {self.name!r}: {rule.name}: the rule is declared twice. Expected it once.")
+        """Return the table with a rule about it as a whole. Raises PlanError for one whose name another one has."""
+        if other := next((other for other in self.watched_rules if other.name == rule.name), None):
+            raise PlanError(
+                f"table {self.name!r}: a rule {rule.name} is declared twice: {other}; {rule}. Expected one of them, "
+                "or in SQL another name for one: CONSTRAINT name EXPECT ..."
+            )
         return replace(self, watched_rules=(*self.watched_rules, rule))
 
     def changes(self, *, net: bool = False) -> Changes:

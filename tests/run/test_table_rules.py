@@ -43,7 +43,10 @@ def reasons(root: Path, table: lh.Table, now_ms: int = 0) -> list[str]:
         (lambda: VISITS.expect_unique("user"), "the whole key, user, which is unique"),
         (lambda: VISITS.expect_unique(["place"]), "is no column"),
         (lambda: VISITS.expect_unique("place").expect_unique("place"), "declared twice"),
-        (lambda: VISITS.expect_fresh("10 minutes").expect_fresh("1 hour"), "declared twice"),
+        (
+            lambda: VISITS.expect_fresh("10 minutes").expect_fresh("1 hour"),
+            "rule fresh is declared twice: its newest record is at most 10 minutes old; its .* 1 hour old",
+        ),
         (lambda: VISITS.expect_fresh("soon"), "expect_fresh"),
         (lambda: VISITS.expect_fresh("0 minutes"), "expect_fresh"),
     ],
