@@ -89,7 +89,7 @@ def test_rules_about_a_table_as_a_whole_have_the_names_of_their_constraints() ->
         (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (totl)) {QUERY}", "'TOTL' is no column. Did you mean"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT FRESH 'soon') {QUERY}", "expect_fresh"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (n), CONSTRAINT p EXPECT FRESH '1 day') {QUERY}",
-         "P: the rule is declared twice"),
+         "a rule P is declared twice"),
         ("CREATE STREAM t (a INT, CONSTRAINT p EXPECT UNIQUE (a)) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON')",
          "constraint P: UNIQUE and FRESH are about a table"),
         (f"CREATE TABLE w {QUERY}; CREATE TABLE x (city VARCHAR PRIMARY KEY, n BIGINT, CONSTRAINT p EXPECT UNIQUE (n)) "
