@@ -56,6 +56,7 @@ class Script:
     asserts: list[s.AssertValues] = field(default_factory=list)
     folder: Path | None = None
     _relations: dict[str, Relational] = field(default_factory=dict)
+    _texts: dict[int, StatementText] = field(default_factory=dict)  # of what is read when all is declared, by its id
 
     def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
         """Yield the statements of a text, each with its own text, its variables replaced. Raises SqlError."""
@@ -83,6 +84,8 @@ class Script:
         other_statements = []
         for statement, statement_text in self.read(text):
             with locate_errors(statement.position, statement_text):
+                if isinstance(statement, s.InsertValues | s.AssertValues):
+                    self._texts[id(statement)] = statement_text
                 if not self.declare(statement, statement_text.text):
                     other_statements.append(statement)
         return other_statements
@@ -147,17 +150,19 @@ class Script:
 
     def inserted_records(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, in a scenario's form. Raises SqlError, NeedsSpark."""
-        return [
-            values_record(statement, self.catalog.get(statement.target, statement.position))
-            for statement in self.values
-        ]
+        records = []
+        for statement in self.values:
+            with locate_errors(statement.position, self._texts[id(statement)]):
+                records.append(values_record(statement, self.catalog.get(statement.target, statement.position)))
+        return records
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the records of ASSERT VALUES, in the form of a scenario's outputs. Raises SqlError, NeedsSpark."""
-        return [
-            expected_record(statement, self.catalog.get(statement.name, statement.position))
-            for statement in self.asserts
-        ]
+        records = []
+        for statement in self.asserts:
+            with locate_errors(statement.position, self._texts[id(statement)]):
+                records.append(expected_record(statement, self.catalog.get(statement.name, statement.position)))
+        return records
 
     def find(self, name: str, position: int) -> Entry:
         """Return a stream or a table; its node includes all queries that insert into it. Raises SqlError."""

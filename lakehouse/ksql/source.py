@@ -41,6 +41,7 @@ from lakehouse.plan.names.format_traits import ABSENT, traits_of
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.registered.pinned import with_own_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -414,7 +415,11 @@ def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
     """Return the type of the column that TIMESTAMP names. Raises SqlError for a column that can't be a time."""
     column_kind = columns.get(properties.timestamp or "")
     if column_kind is None:
-        raise SqlError(f"TIMESTAMP='{properties.timestamp}' names no column", properties.position)
+        raise SqlError(
+            f"TIMESTAMP='{properties.timestamp}' names no column.{suggest_near(properties.timestamp or '', columns)}",
+            properties.position,
+            expected=f"one of {', '.join(columns)}",
+        )
     if properties.timestamp_format is not None and column_kind != k.STRING:
         raise SqlError(
             f"TIMESTAMP_FORMAT is for a VARCHAR, and {properties.timestamp} is a {column_kind}", properties.position

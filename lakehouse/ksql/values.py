@@ -43,13 +43,15 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
             statement.position,
             found=str(len(statement.values)),
         )
+    if repeated_names := [name for name in dict.fromkeys(column_names) if column_names.count(name) > 1]:
+        raise SqlError(f"the column {repeated_names[0]} is named twice", statement.position)
     kinds_by_name = {column.name: column.kind for column in target.columns}
     values_by_name: dict[str, Any] = {}
     timestamp_entry: dict[str, Any] = {}
     for column_name, value_node in zip(column_names, statement.values, strict=True):
         value_sql = Visible(()).sql(value_node)
         if column_name == "ROWTIME":
-            timestamp_entry = {"timestamp": _evaluate_sql(value_sql)}
+            timestamp_entry = {"timestamp": _row_time(value_sql, value_node.position)}
             continue
         if column_name not in kinds_by_name:
             raise SqlError(
@@ -92,6 +94,15 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         else dict(zip(map(field_name, target.relation.key), key_values, strict=True))
     )
     return {"topic": target.topic, "key": shown_key, "value": shown_value, **timestamp_entry}
+
+
+def _row_time(value_sql: Sql, position: int) -> int | None:
+    """Return a record's time; None for NULL: the time at which it is written. Raises SqlError for another value."""
+    row_time = _evaluate_sql(value_sql)
+    is_time = value_sql.kind.is_whole or value_sql.kind in (k.TIMESTAMP, k.NULL)
+    if not is_time or (row_time is not None and row_time < 0):
+        raise SqlError("ROWTIME takes milliseconds since 1970", position, found=value_sql.literal or value_sql.text)
+    return None if row_time is None else int(row_time)
 
 
 def _name_fields(value: Any, kind: Kind) -> Any:

@@ -181,9 +181,10 @@ def query_properties(
             f"VALUE_FORMAT='{value_format}' writes no value, and the query has some",
             format_position(properties, statement.position),
         )
-    topic_name = check_topic(
-        text_property(properties, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name)
-    )
+    named_topic = text_property(properties, "KAFKA_TOPIC")
+    if named_topic == "":
+        raise SqlError("KAFKA_TOPIC is empty", properties["KAFKA_TOPIC"].position, expected="a topic's name")
+    topic_name = check_topic(named_topic or settings.get(TOPIC_PREFIX, "") + field_name(statement.name))
     default_key_format = (
         source_formats[0]
         if not traits_of_sql(source_formats[0]).is_absent

@@ -88,6 +88,8 @@ _INT_MAX = 2**31 - 1
 
 def _is_long(node: exp.Expression) -> bool:
     """Say whether an expression's own text makes it a BIGINT."""
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.name == str(_INT_MAX + 1):
+        return False  # with its sign it is the smallest INT
     if isinstance(node, exp.Paren | exp.Neg):
         return _is_long(node.this)
     if isinstance(node, exp.Cast | exp.TryCast):

@@ -220,6 +220,8 @@ def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
             return column_types.get(node.name.lower()) or None
         case exp.Identifier():
             return column_types.get(node.name.lower()) or None
+        case exp.Neg(this=exp.Literal() as literal) if literal.name == str(1 << 31):
+            return "int"  # with its sign it is the smallest one
         case exp.Paren() | exp.Neg():
             return _plain_type(node.this, column_types)
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():

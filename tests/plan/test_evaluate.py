@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+import lakehouse as lh
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression, parse_expression
 from lakehouse.plan.expression.schema import Column
+from lakehouse.testing import Replay
 
 VALUES: dict[str, Any] = {
     "n": 7, "z": 0, "neg": -7, "d": 2.5, "nan": float("nan"), "big": 2**31, "low": -(2**31), "least": -(2**63),
@@ -122,7 +124,7 @@ def test_gives(text: str, expected: Any) -> None:
         "get_json_object(s, '$.b[*]')", "json_array_length('[1] [2]')", "decode(unhex('00'), 'utf-7')", "'it''s'",
         "sha2(s, 256)", "ltrim(blank)", "trim(BOTH 'x' FROM blank)", "price + 1", "price / 2", "n = s",
         "n = t",
-        "2147483647 + n", "CASE n WHEN 7 THEN 1 END", "at > s",
+        "2147483647 + n", "-2147483648 - 1", "CASE n WHEN 7 THEN 1 END", "at > s",
         "transform(array(10, 20), (x, i) -> x + i)", "filter(array(10, 20), (x, i) -> i > 0)",
         "aggregate(array(1, 2), 0, (s, x) -> s + x, s -> s * 10)", "floor(d, 1)", "replace(s, 'a')", "lpad(s, 9)",
         "sequence(date'2020-01-01', date'2020-01-03')", "greatest(n, s)", "length(n)", "upper(n)", "substring(n, 1)",
@@ -155,3 +157,10 @@ def test_values_of_which_one_is_given_have_one_type(text: str) -> None:
 def test_types_that_the_model_does_not_put_together_need_spark(text: str) -> None:
     with pytest.raises(NeedsSpark, match="Spark"):
         evaluate(parse_expression(text, TYPED, text), {"i": 7, "d": 1.0, "h": 300, "p": Decimal("1.10")})
+
+
+def test_the_next_step_reads_a_long_literal_as_a_bigint() -> None:
+    numbers = lh.stream("s", key="id string", schema="i int").select(v="coalesce(i, 0) + 3000000000")
+    replay = Replay(lh.app(numbers.select(w="v + 1").latest("t")))
+    replay.send("s", key="a", value={"i": 7})
+    assert replay.run().row("t", "a")["w"] == 3_000_000_008

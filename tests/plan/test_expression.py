@@ -173,5 +173,8 @@ def test_types_are_told_as_spark_has_them() -> None:
         "datediff(day, day)": "int", "timestampdiff(HOUR, at, at)": "bigint", "substring(n, 1)": "string",
         "substring(raw, 1)": "binary", "array_position(tags, 'a')": "bigint", "day - day": None, "at - at": None,
         "round(amount)": None, "year(at) + 1": None, "extract(HOUR FROM at)": "int", "extract(SECOND FROM at)": None,
+        "3000000000": "bigint", "year(at) * 3000000000": None, "length(n) + 3000000000": "bigint", "2147483647": "int",
+        "-2147483648": "int", "-2147483649": "bigint", "array(1, 3000000000)": "array<bigint>",
+        "9223372036854775808": None,
     }  # fmt: skip
     assert {text: expression_type(parse_expression(text, columns, text), columns) for text in told} == told

@@ -16,7 +16,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _FAMILY = "Numbers"
-_DOUBLE_PLACES = 18  # of a DOUBLE as it is rounded
+_EXACT_PLACES = 18  # of a number that is rounded and is no DECIMAL
 _EXACT = 34  # digits of a DECIMAL that Spark does not round here
 
 
@@ -64,7 +64,7 @@ def _round_number(number: Sql, places: Sql | None = None) -> str:
 
 
 def _truncate_number(number: Sql, places: Sql | None = None) -> str:
-    if places is None and number.kind.is_whole:
+    if number.kind.is_whole and (places is None or (places.literal is not None and int(places.literal) >= 0)):
         return number.text
     if places is None and number.kind == k.DOUBLE:
         return f"CASE WHEN {number.text} < 0 THEN ceil({number.text}) ELSE floor({number.text}) END"
@@ -78,7 +78,7 @@ def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str)
         raise SqlError("the number of places is written as a number")
     decimal_place = 0 if places is None else int(places.literal or 0)
     result_kind = _rounded_kind([number, places]) if places is not None else _rounded_kind([number])
-    if decimal_place >= (_DOUBLE_PLACES if number.kind == k.DOUBLE else k.as_decimal(number.kind).digits[1]):
+    if decimal_place >= (number.kind.digits[1] if number.kind.name == "DECIMAL" else _EXACT_PLACES):
         return number.text  # there is nothing to round
     if -decimal_place >= DECIMAL_DIGITS_MAX:
         raise SqlError(f"a number has at most {DECIMAL_DIGITS_MAX} digits to round", found=f"place {decimal_place}")

@@ -270,7 +270,8 @@ class ExpressionReader:
         if word in self.types:
             return self.types[word]
         if type_name not in k.SPARK or type_name == "NULL":
-            known_types = [*k.SPARK, *k.OTHER_NAMES, "ARRAY", "MAP", "STRUCT", *self.types]
+            known_types = [*(name for name in k.SPARK if name != "NULL"), *k.OTHER_NAMES]
+            known_types += ["DECIMAL", "ARRAY", "MAP", "STRUCT", *self.types]
             raise SqlError(
                 f"unknown type {word}.{likely_type(word, known_types)}".rstrip("."),
                 position,

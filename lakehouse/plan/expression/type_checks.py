@@ -44,7 +44,26 @@ TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 # sqlglot widens the result type of these, an INT to a BIGINT; Spark does not.
 _SPARK: dict[type[exp.Expr], dict[str, Any]] = Dialect.get_or_raise("spark").EXPRESSION_METADATA
-_METADATA = _SPARK | {exp.Coalesce: EXPRESSION_METADATA[exp.Coalesce], exp.If: EXPRESSION_METADATA[exp.If]}
+_INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+
+def _annotate_number(annotator: Any, node: exp.Expr) -> None:
+    """Give a literal its type: to sqlglot each whole number is an INT, to Spark a long one is a BIGINT or a DECIMAL."""
+    _SPARK[type(node)]["annotator"](annotator, node)
+    literal, most = (node.this, 1) if isinstance(node, exp.Neg) else (node, 0)  # -2147483648 is one INT to Spark
+    if not isinstance(literal, exp.Literal) or literal.is_string or not literal.name.isdecimal():
+        return
+    number = int(literal.name) - most
+    type_name = "int" if number <= _INT_MAX else "bigint" if number <= _LONG_MAX else f"decimal({len(str(number))}, 0)"
+    node.type = exp.DataType.build(type_name, dialect="spark")
+
+
+_METADATA = _SPARK | {
+    exp.Coalesce: EXPRESSION_METADATA[exp.Coalesce],
+    exp.If: EXPRESSION_METADATA[exp.If],
+    exp.Literal: {"annotator": _annotate_number},
+    exp.Neg: {"annotator": _annotate_number},
+}
 
 
 def annotate_tree(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
