@@ -26,7 +26,8 @@ from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import decode_written_value, encode_written_key, encode_written_value
 from lakehouse.model.model import BadRecord
-from lakehouse.plan.avro.avro_schema import parse_avro, write_avro
+from lakehouse.plan.avro.avro_schema import parse_avro
+from lakehouse.plan.avro.schema_json import write_avro
 from lakehouse.plan.avro.schema_text import schema_text
 from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.origin import Source
@@ -240,6 +241,16 @@ def test_a_type_of_no_namespace_is_known_inside_of_one() -> None:
         expected = {"old": {"zip": 1}, "new": {"zip": 2}}
         assert decode_columns("avro", columns, data, WriterSchemas({7: schema})) == expected
         assert parse_avro(json.dumps(write_avro(schema.avro_type))) == schema.avro_type
+
+
+def test_all_that_says_how_bytes_are_read_is_written() -> None:
+    zoned = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
+    nanos = {"type": "long", "connect.name": "io.debezium.time.NanoTimestamp"}
+    avro_type = parse_avro(json.dumps(record_of(a=["null", zoned], b=nanos)))
+    assert parse_avro(json.dumps(write_avro(avro_type))) == avro_type
+    assert schema_text(avro_type, "test") == "a timestamp, b bigint"
+    odd = {"type": "bytes", "logicalType": "decimal", "precision": True}
+    assert parse_avro(json.dumps(odd)).logical == ""
 
 
 def test_types_of_one_name_with_a_namespace_and_without_are_two() -> None:

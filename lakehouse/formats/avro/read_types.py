@@ -17,7 +17,8 @@ from itertools import count
 from lakehouse.formats.avro.avro_columns import written_type
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.values.text_value import INTEGER_BITS
-from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType, write_avro
+from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
+from lakehouse.plan.avro.schema_json import write_avro
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 

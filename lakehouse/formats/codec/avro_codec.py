@@ -21,7 +21,8 @@ from lakehouse.formats.codec.registered import (
     with_prefix,
 )
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, write_avro
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType
+from lakehouse.plan.avro.schema_json import write_avro
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import parse_schema_options

@@ -17,7 +17,7 @@ from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.values.unfit import SURROGATE, replace_surrogates
 from lakehouse.lake.record.writer_schemas import PARTS
-from lakehouse.plan.avro.avro_schema import write_avro
+from lakehouse.plan.avro.schema_json import write_avro
 from lakehouse.plan.avro.schema_text import column_types
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
