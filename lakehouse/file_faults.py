@@ -97,6 +97,17 @@ def expand_home(path: str | Path) -> Path:
         ) from None
 
 
+def resolve_path(path: str | Path, folder: Path = Path()) -> Path:
+    """Return a path below a folder, absolute and without links. Raises ConfigError if its links lead nowhere."""
+    try:
+        return (folder / expand_home(path)).resolve()
+    except RuntimeError:
+        raise ConfigError(
+            f"found {str(path)!r}, where a link leads back to itself; expected a path whose links end somewhere. "
+            "`ls -l` shows them."
+        ) from None
+
+
 def _fault_of(error: BaseException) -> tuple[str, int] | None:
     """Return the path, empty if unknown, and the number of an error; None if it is about something else."""
     if isinstance(error, OSError) and error.errno in ADVICE:

@@ -52,7 +52,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, reason_of_error
-from lakehouse.file_faults import describe_misread_path, expand_home
+from lakehouse.file_faults import describe_misread_path, resolve_path
 from lakehouse.settings import checks
 from lakehouse.settings.check_value import WrongValue
 from lakehouse.settings.checks import CHECKS
@@ -115,7 +115,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
     read if there is one. ``environ`` replaces the process's environment. Raises ConfigError.
     """
     base_folder = (start or Path.cwd()).resolve()
-    settings_file = path.resolve() if path else base_folder / FILE_NAME
+    settings_file = resolve_path(path) if path else base_folder / FILE_NAME
     if path and settings_file.is_dir():
         raise ConfigError(f"{path}: a folder; expected a settings file, such as {path / FILE_NAME}.")
     if path and not settings_file.is_file():
@@ -137,7 +137,7 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
     lake_path = values["lake"].get("path", "./lake")
     is_uri = "://" in lake_path
     if not is_uri:
-        lake_path = str((folder / expand_home(lake_path)).resolve())
+        lake_path = str(resolve_path(lake_path, folder))
         if message := describe_misread_path(lake_path):  # in a folder above
             raise ConfigError(f"lake.path: {message}.")
     kafka_values, registry_values = values["kafka"], values["registry"]
@@ -152,9 +152,9 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
         (registry_values, "key_file"),
     ):
         if key in section:
-            section[key] = (folder / expand_home(section[key])).resolve()
+            section[key] = resolve_path(section[key], folder)
     airflow_values = values["airflow"]
-    airflow_values["home"] = (folder / expand_home(airflow_values.get("home", AIRFLOW_HOME))).resolve()
+    airflow_values["home"] = resolve_path(airflow_values.get("home", AIRFLOW_HOME), folder)
     for section, key in (
         (values["lake"], "options"),
         (kafka_values, "options"),
@@ -188,7 +188,7 @@ def _absolute_application(app: str | None, folder: Path) -> str | None:
     if app is None or not app.partition(":")[0].endswith((".py", ".sql")):
         return app
     file_path, colon_text, app_name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
-    return f"{(folder / expand_home(file_path)).resolve()}{colon_text}{app_name}"
+    return f"{resolve_path(file_path, folder)}{colon_text}{app_name}"
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:

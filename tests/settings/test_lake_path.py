@@ -89,3 +89,15 @@ def test_a_home_folder_of_nobody_is_no_trace(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LAKEHOUSE_CACHE", "~nobody-here")
     with pytest.raises(ConfigError, match="no home folder of ~nobody-here"):
         cache_folder()
+
+
+def test_a_link_that_leads_back_to_itself_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    for name in ("LAKEHOUSE_LAKE_PATH", "LAKEHOUSE_KAFKA_FOLDER", "LAKEHOUSE_AIRFLOW_HOME"):
+        with pytest.raises(ConfigError, match="found 'one/x', where a link leads back to itself"):
+            load(environ={name: "one/x"}, start=tmp_path)
+    with pytest.raises(ConfigError, match="a link leads back to itself"):
+        load(tmp_path / "one", environ={})
+    with pytest.raises(ConfigError, match="a link leads back to itself"):
+        Lake(tmp_path / "one" / "lake")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError
-from lakehouse.file_faults import expand_home
+from lakehouse.file_faults import resolve_path
 from lakehouse.lake import store
 from lakehouse.lake.store import is_remote
+from lakehouse.plan.table import Table
 from lakehouse.run.start import notebook
 from lakehouse.settings.config import PREFIX, Settings, load
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
-    from lakehouse.plan.table import Table
     from lakehouse.spark.open_lake import OpenLake, Versions
 
 
@@ -35,7 +35,7 @@ class Opened:
             environ = dict(os.environ)
             if path is not None:
                 # As a variable, so that the folders beside the lake by default (the broker's) follow it.
-                environ[f"{PREFIX}LAKE_PATH"] = str(path) if is_remote(str(path)) else str(expand_home(path).resolve())
+                environ[f"{PREFIX}LAKE_PATH"] = str(path) if is_remote(str(path)) else str(resolve_path(path))
             settings = load(Path(config) if config is not None else None, environ)
         elif path is not None or config is not None:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
@@ -69,7 +69,15 @@ class Opened:
         """Raise NotFound if the lake does not have a table; called before anything imports or starts Spark."""
         from lakehouse.run.start.folders import check_table
 
+        self._check_is_table(table)
         check_table(self._layout, table.name)
+
+    @staticmethod
+    def _check_is_table(*tables: Table) -> None:
+        """Raise ConfigError for anything but declared tables, such as a name: it does not say how a table is folded."""
+        for table in tables:
+            if not isinstance(table, Table):
+                raise ConfigError(f"{table!r}: expected a declared table, such as app.table('visits').")
 
     @property
     def _lake(self) -> OpenLake:
