@@ -44,6 +44,8 @@ def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
     Raises ConfigError for a text that is not a key of these columns.
     """
     columns = tuple(columns)
+    if not isinstance(text, str):
+        raise ConfigError(f"key {text!r}: expected its text, such as '7'. {_expected_sentence(columns)}")
     fields = _split_fields(text, columns)
     return tuple(_parse_field(text, *pair) for pair in zip(columns, fields, strict=True))
 

@@ -98,6 +98,7 @@ class Lake(Erasures):
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for an invalid
         one.
         """
+        self._check_is_table(table)
         moment = (
             at
             if isinstance(at, At)
@@ -198,6 +199,7 @@ class Lake(Erasures):
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
+        self._check_is_table(*tables)
         from lakehouse.spark.table import timelines
 
         return timelines.common_tick(self._lake, tables)
@@ -239,6 +241,7 @@ class Lake(Erasures):
         `lakehouse.semantics.time.moment`, or an event time; now if left out. listen: called with the number of bronze
         records read so far. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
+        self._check_is_table(table)
         from lakehouse.run.explain.explain import explain
         from lakehouse.run.explain.explanation import ExplainedRows
 

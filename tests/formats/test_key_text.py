@@ -100,3 +100,10 @@ def test_a_text_that_is_no_key_is_refused_with_the_expected_form(text: str, sche
     with pytest.raises(ConfigError) as refused:
         parse_key(text, parse_schema(schema, "key"))
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [7, ("a",), None, b"a"])
+def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
+    """As a text's value it would be the key of no row, and the answer nothing."""
+    with pytest.raises(ConfigError, match=r"expected its text, such as '7'. Expected a string"):
+        parse_key(key, [Column("name", "string")])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -179,3 +180,15 @@ def test_what_cannot_be_explained(lake: Lake, table: Table, key: str, at: Any, s
         lake.explain(table, key, at)
     assert isinstance(actual.value, NotFound | ConfigError)
     assert said in str(actual.value)
+
+
+def test_a_name_is_no_table(tmp_path: Path) -> None:
+    lake, name = Lake(tmp_path), cast(Any, "newest")
+    calls: list[Callable[[], object]] = [
+        lambda: lake.read(name), lambda: lake.read(name, tick=1), lambda: lake.diff(name, "1"),
+        lambda: lake.changes(name), lambda: lake.explain(name, "a"), lambda: lake.tick(name),
+        lambda: lake.audit(cast(Any, None), name),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ConfigError, match=r"'newest': expected a declared table, such as app.table"):
+            call()

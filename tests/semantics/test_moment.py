@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+import numpy
 import pytest
 
 from lakehouse.errors import ConfigError
@@ -51,6 +52,8 @@ def test_each_way_to_name_a_moment() -> None:
     assert moment_of(tick=7) == AtTick(7)
     assert moment_of(offsets="a/0=12, b.c-d/10=0") == AtOffsets({"a": {0: 12}, "b.c-d": {10: 0}})
     assert moment_of(offsets={"a": {0: 12}}) == AtOffsets({"a": {0: 12}})
+    assert moment_of(offsets={"a": {numpy.int32(0): numpy.int64(12)}}) == AtOffsets({"a": {0: 12}})
+    assert moment_of(tick=numpy.int64(7)) == AtTick(7)
 
 
 def test_a_moment_says_what_it_is() -> None:
@@ -71,6 +74,16 @@ def test_a_moment_says_what_it_is() -> None:
         ({"offsets": "a=1"}, "offsets 'a=1': expected TOPIC/PARTITION=OFFSET"),
         ({"offsets": "a/0=1,a/0=2"}, "a/0 is named twice"),
         ({"offsets": "a/0=-1"}, "expected TOPIC/PARTITION=OFFSET"),
+        ({"clock": "commit"}, "clock commit says what a time means; name a time"),
+        ({"clock": "commit", "tick": 3}, "clock commit says what a time means; name a time"),
+        ({"time": 1_370_044_800_000}, "at 1370044800000: expected a time such as 2013-06-01T18:00Z"),
+        ({"tick": 1.5}, "tick 1.5: expected a number, 0 or more"),
+        ({"tick": True}, "tick True: expected a number, 0 or more"),
+        ({"version": "2"}, "version '2': expected a number, 0 or more"),
+        ({"offsets": ["a/0=1"]}, "expected {topic: {partition: offset}}"),
+        ({"offsets": {"a": 5}}, "expected {topic: {partition: offset}}"),
+        ({"offsets": {"a": {"0": 5}}}, "partition '0': expected a number, 0 or more"),
+        ({"offsets": {"a": {0: -1}}}, "offset -1: expected a number, 0 or more"),
     ],
 )
 def test_what_is_no_moment_is_refused(given: dict[str, Any], message: str) -> None:
@@ -113,3 +126,9 @@ def test_a_moment_as_text(text: str, moment: At | None) -> None:
 def test_a_text_that_names_no_moment_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parsed(text)
+
+
+@pytest.mark.parametrize("value", [1, None, date(2013, 6, 1)])
+def test_a_moment_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a moment; expected text, one of: 3 or version:3"):
+        parsed(value)

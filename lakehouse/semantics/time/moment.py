@@ -139,22 +139,43 @@ def moment_of(
         raise ConfigError(
             f"found {' and '.join(given_names)}; expected at most one moment; without one, the newest is read."
         )
-    for name, position_number in (("version", version), ("tick", tick)):
-        if position_number is not None and position_number < 0:
-            raise ConfigError(f"{name} {position_number}: expected a number, 0 or more.")
     if clock not in ("event", "commit"):
         raise ConfigError(f'clock {clock!r}: expected "event" (the world then) or "commit" (what we knew then).')
+    if clock == "commit" and time is None:
+        raise ConfigError("clock commit says what a time means; name a time with at.")
     if isinstance(time, str) and (match := SOURCE.fullmatch(time)) is not None:
         return find_source(match["position"])
     if time is not None:
         return AtEvent(time_ms(time)) if clock == "event" else AtCommit(time_ms(time))
     if version is not None:
-        return AtVersion(version)
+        return AtVersion(_whole_number(version, "version"))
     if tick is not None:
-        return AtTick(tick)
+        return AtTick(_whole_number(tick, "tick"))
     if offsets is not None:
-        return AtOffsets(offsets_of(offsets) if isinstance(offsets, str) else offsets)
+        return AtOffsets(offsets_of(offsets) if isinstance(offsets, str) else _checked_offsets(offsets))
     return None
+
+
+def _whole_number(value: Any, subject: str) -> int:
+    """Return a number from Python, also of another library's kind, as an int. Raises ConfigError for anything else."""
+    number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else -1
+    if number < 0:
+        raise ConfigError(f"{subject} {value!r}: expected a number, 0 or more.")
+    return int(number)
+
+
+def _checked_offsets(offsets: Any) -> dict[str, dict[int, int]]:
+    """Return offsets by topic and partition. Raises ConfigError for another shape, as texts for numbers would be."""
+    subject = f"offsets {offsets!r:.200}"
+    if not isinstance(offsets, Mapping) or not all(isinstance(ends, Mapping) for ends in offsets.values()):
+        raise ConfigError(f"{subject}: expected {{topic: {{partition: offset}}}}, or text such as 'flights/0=120'.")
+    return {
+        topic: {
+            _whole_number(partition, f"{subject}: partition"): _whole_number(offset, f"{subject}: offset")
+            for partition, offset in ends.items()
+        }
+        for topic, ends in offsets.items()
+    }
 
 
 def parsed(text: str, find_source: FindSource = no_source) -> At | None:
@@ -162,6 +183,8 @@ def parsed(text: str, find_source: FindSource = no_source) -> At | None:
 
     A number alone is a version, a time alone an event time. find_source: see `moment_of`.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"{text!r} is not a moment; expected text, one of: {FORMS}.")
     if text.strip() == "now":
         return None
     if NUMBER.fullmatch(text.strip()):
@@ -196,6 +219,8 @@ def time_ms(time: str | datetime | date, subject: str = "at") -> int:
             time = datetime.fromisoformat(iso_text.normal_form(time))
         except ValueError:
             raise ConfigError(f"{subject} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
+    elif not isinstance(time, date):
+        raise ConfigError(f"{subject} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.")
     elif not isinstance(time, datetime):
         time = datetime(time.year, time.month, time.day, tzinfo=UTC)
     epoch_ms = to_milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
