@@ -139,6 +139,17 @@ def test_what_cannot_be_answered(story, lakehouse, sql, moment, said):
     assert said in outcome.err
 
 
+def test_late_records_of_a_tick_that_their_table_has_not_taken_in_are_not_known(tmp_path, lakehouse):
+    story = Story(tmp_path)
+    story.bronze.late("visits", 3, ("clicks", 0, 1, "ann", None, None))
+    story.bronze.tick(9, ("clicks", "ann", 0, 900, "a2"))
+    sql, at = "SELECT * FROM late.visits", ("--lake", str(tmp_path))
+    outcome = lakehouse("query", sql, "--tick", "9", *at)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "table 'visits' at tick 9: it has not taken that in yet, and is at tick 7" in outcome.err
+    assert lakehouse("query", sql, "--tick", "8", *at).code == 0  # tick 8 has no records for it
+
+
 def test_names_with_odd_characters(tmp_path, lakehouse):
     story = Story(tmp_path)
     topic = "my.topic-1"

@@ -29,10 +29,11 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.past_subject import Reads, Subject
+from lakehouse.lake.moment.past_subject import Reads, Subject, visible_subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
+from lakehouse.lake.store import is_table
 from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def rows_at(layout: Layout, layer: str, name: str, past_moment: At, fold: FoldRo
         case AtTick(tick):
             if tick > (complete_tick := history.timeline.complete):
                 raise NotFound(f"{label} at tick {tick}: bronze has ticks up to {complete_tick}.")
+            if layer == "late" and is_table(layout.silver(name)):  # what its table has not judged yet would be missing
+                Timeline(LakeFiles(layout), visible_subject(layout, name)).cut(past_moment)
             condition &= ds.field("tick") <= tick
             version = None if layer == "bronze" else version_before_swap(history.timeline.log, label, tick)
         case AtEvent(ms):
