@@ -157,6 +157,36 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
         refuse_another_back(bench.lake, OLD)
 
 
+@pytest.mark.rotated
+def test_back_is_about_the_last_deployment_alone(bench: Bench) -> None:
+    """Each table had its own deployment, one after the other: the last one's goes back, and the other stays."""
+    from lakehouse.plan.evolution.change import declaration_of
+    from lakehouse.run.deploy.deployment import refuse_another_back
+    from lakehouse.spark.bronze import interventions
+    from lakehouse.spark.bronze.interventions import InterventionRequest
+
+    def shop(first: str, second: str) -> App:
+        orders = lh.stream("orders", key="id string", schema="customer string, product string, amount bigint")
+        return lh.app(orders.filter(first).latest("first"), orders.filter(second).latest("second"))
+
+    before, now = shop("amount > 0", "amount > 0"), shop("amount > 1", "amount > 1")
+    order = Record("orders", "orders", 0, 0, 0, b"a", b'{"amount": 5}', 1, 0)
+    bench.write([order])
+    bench.catch_up(now)
+    with pytest.raises(PlanError, match="found no deployment"):
+        refuse_another_back(bench.lake, before)
+    for name in ("first", "second"):
+        details = {name: {"declaration": declaration_of(now.table(name)), "changed": True}}
+        details[name]["before"] = declaration_of(before.table(name))
+        swap = InterventionRequest("swap", (name,), {"beside": "deploy-next"}, table_details=details)
+        interventions.decide(bench.lake, interventions.take_over_bronze(bench.lake), swap)
+    refuse_another_back(bench.lake, shop("amount > 1", "amount > 0"))
+    with pytest.raises(PlanError, match=r"at tick 3, did not touch first, declared otherwise than in the lake"):
+        refuse_another_back(bench.lake, before)
+    with pytest.raises(PlanError, match="otherwise than before their deployment: second"):
+        refuse_another_back(bench.lake, now)
+
+
 @pytest.mark.slow
 def test_a_table_that_the_lake_lacks_is_built_with_those_that_read_it(bench: Bench) -> None:
     """The table is not swapped, for there is none: the next run builds it, and it agrees with what read it before."""

@@ -226,27 +226,34 @@ def discard(lake: OpenLake, app: App, name: str) -> bool:
 def refuse_another_back(lake: OpenLake, app: App) -> None:
     """Raise PlanError unless an application declares the tables of the last deployment as they were before it.
 
-    Also if nothing was deployed.
+    Other tables, also those of earlier deployments, must be declared as they are. Also if nothing was deployed.
     """
-    wrong_names, deployed_names = [], []
-    for table in app.tables:
-        # Backfills and erasures since then have none, and are no matter.
-        earlier_declarations = [
-            decision.details["before"]
-            for decision in interventions.read_interventions(lake, table.name)
-            if "before" in decision.details
-        ]
-        if not earlier_declarations:
-            continue
-        deployed_names.append(table.name)
-        if earlier_declarations[-1] != declaration_of(table):
-            wrong_names.append(table.name)
-    if not deployed_names:
+    # Backfills and erasures since then have no earlier declaration, and are no matter.
+    deployments = {
+        table.name: [item for item in interventions.read_interventions(lake, table.name) if "before" in item.details]
+        for table in app.tables
+    }
+    last_tick = max((item.at for decisions in deployments.values() for item in decisions), default=None)
+    if last_tick is None:
         raise PlanError("deploy back: found no deployment of this application's tables; expected one to take back.")
-    if wrong_names:
+    deployed_otherwise, others_otherwise = [], []
+    for table in app.tables:
+        decisions = deployments[table.name]
+        if decisions and decisions[-1].at == last_tick:
+            if decisions[-1].details["before"] != declaration_of(table):
+                deployed_otherwise.append(table.name)
+        elif not present_logic.declaration_change(lake.open(table)).can_go_on:
+            others_otherwise.append(table.name)
+    if deployed_otherwise:
         raise PlanError(
             "deploy back: found tables that are declared otherwise than before their deployment: "
-            f"{', '.join(wrong_names)}. Expected the application from before it, such as by `git show REVISION:app.py`."
+            f"{', '.join(deployed_otherwise)}. Expected the application from before it, such as by `git show "
+            "REVISION:app.py`."
+        )
+    if others_otherwise:
+        raise PlanError(
+            f"deploy back: the last deployment, at tick {last_tick}, did not touch {', '.join(others_otherwise)}, "
+            "declared otherwise than in the lake. Expected the application from before that deployment alone."
         )
 
 
