@@ -252,8 +252,18 @@ class Cluster:
                 time.sleep(0.02)
 
     def delete(self, name: str) -> None:
-        """Delete a topic with its records. Raises NotFound."""
+        """Delete a topic with its records. Raises NotFound.
+
+        Returns when Kafka does not show the topic any more, which is a little later than its own answer: a topic of
+        this name that is created before would be taken for the deleted one, and vanish for a moment with it.
+        """
+        deleted_id = self.topics([name])[name].id
         self._request(lambda: self._admin.delete_topics([name], request_timeout=self._timeout)[name], name, "Delete")
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            if deleted_id not in (topic.id for topic in self.existing_topics([name]).values()):
+                return
+            time.sleep(0.02)
 
     def _request(self, request: Any, name: str, operation: str) -> None:
         try:

@@ -40,6 +40,18 @@ def test_a_recreated_topic_has_another_id(cluster: Cluster) -> None:
     assert cluster.topics(["anew"])["anew"].id != before
 
 
+def test_topics_that_are_deleted_are_gone_and_those_made_anew_stay(cluster: Cluster, broker: Broker) -> None:
+    """Kafka answers before its clients see what it did: a new topic was taken for the one before, and then missing."""
+    names = [f"again-{number}" for number in range(12)]
+    for _ in range(4):
+        for name in names:
+            cluster.create(name, partitions=4)
+            assert name in Cluster(broker.bootstrap_servers).existing_topics([name])
+        for name in names:
+            cluster.delete(name)
+        assert Cluster(broker.bootstrap_servers).existing_topics(names) == {}
+
+
 def test_offsets_end_before_an_open_transaction(cluster: Cluster, broker: Broker) -> None:
     """
     offset   0 1 2 | 3 4 | 5
