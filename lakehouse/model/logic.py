@@ -151,7 +151,9 @@ def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Exp
         ):
             raise NeedsSpark(f"{node.sql('spark')!r} is of a FLOAT; run this on Spark.")
         branches = [part for part in _choice_branches(node) if not isinstance(part, exp.Null)]
-        branch_types = {_branch_type(part, column_types) for part in branches}
+        branch_types = {_plain_type(part, column_types) for part in branches}
+        if None in branch_types and branch_types <= {None, *_NUMBERS}:
+            branch_types = {_branch_type(part, column_types) for part in branches}
         if len(branch_types) < 2 or None in branch_types or branch_types <= {"tinyint", "smallint", "int", "bigint"}:
             continue
         if not branch_types <= {"tinyint", "smallint", "int", "bigint", "double"}:
@@ -183,7 +185,7 @@ def _add_parameter_types(tree: exp.Expression, types: dict[str, str]) -> None:
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _CASTS_OF_FLOAT = ("double", "bigint", "int")
-_SCALARS = ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _NARROW = ("tinyint", "smallint", "float")
 
 
@@ -202,7 +204,7 @@ def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _branch_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
-    """Return the type of a value among others, also of a computed one, if it is certain, else None."""
+    """Return the type of a value among others, also that of a computed number, if it is certain, else None."""
     if (plain_type := _plain_type(node, column_types)) is not None:
         return plain_type
     columns = [Column(name, column_type) for name, column_type in column_types.items() if column_type]
@@ -210,7 +212,7 @@ def _branch_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
         computed_type = expression_type(Expression(node.sql("spark")), columns)
     except ExpressionError:
         return None
-    return computed_type if computed_type in _SCALARS else None
+    return computed_type if computed_type in _NUMBERS else None
 
 
 def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
