@@ -93,6 +93,8 @@ def test_a_value_is_shown_as_people_write_it(tmp_path: Path) -> None:
         "no two rows have the same born, price, at, raw; found born 1980-05-05, price 1.50, at 2026-01-31T12:00:00Z, "
         "raw base64:/w== in 2 rows"
     ]
+    other_case = lh.stream("people", key="id string", schema=schema.upper()).latest("people").expect_unique("born")
+    assert reasons(tmp_path, other_case) == ["no two rows have the same BORN; found BORN 1980-05-05 in 2 rows"]
     assert reasons(tmp_path, table.expect_unique("x"))[0].endswith("0.0 in 2 rows")  # both zeros are one value
     assert reasons(tmp_path, table.expect_unique("text"))[0].endswith("'" + "x" * 79 + "... in 2 rows")
 

@@ -89,7 +89,8 @@ def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
     if not rows:
         return None
     (row,) = rows
-    values = ", ".join(f"{name} {_value_text(row[name])}" for name in rule.columns)
+    # The table may have its columns' names in another case.
+    values = ", ".join(f"{name} {_value_text(value)}" for name, value in zip(rule.columns, row.values(), strict=False))
     others = f", and {row['_groups'] - 1:,} more that several rows have" if row["_groups"] > 1 else ""
     return f"{values} in {row['_rows']:,} rows{others}"
 
