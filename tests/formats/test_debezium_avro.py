@@ -201,6 +201,24 @@ def test_bytes_of_a_placeholder_are_numbers_as_in_java() -> None:
     assert decoded(event_of, schema, schema="x array<int>")["x"] == [1, -1]
 
 
+@pytest.mark.parametrize(
+    "meta",
+    [
+        "src struct<lsn: bigint, version: string> from 'source'",
+        "src struct<lsn: bigint> from 'source', lsn int from 'source.lsn', version string from 'source.version'",
+        "version string from 'source.version', lsn string from 'source.lsn', src struct<lsn: bigint> from 'source'",
+    ],
+)
+def test_a_part_of_the_envelope_and_a_field_in_it_may_both_be_columns(meta: str) -> None:
+    source = lh.debezium("t", key="id int", schema="name string", meta=meta, format="avro").source
+    assert isinstance(source, Source)
+    written = {"op": "c", "after": {"name": "a"}, "source": {"lsn": 5, "version": "3", "ts_ms": 7}}
+    data = encode_written_value(source, written)
+    assert decode_written_value(source, data, find_declared([source])("t", "value")) == written
+    if "lsn string" not in meta:
+        assert decoded(event(NAME="a"), meta=meta, schema="name string")["src"]["lsn"] == 33
+
+
 def test_meta_columns_come_out_of_the_envelope() -> None:
     row = decoded(event(NAME="a"), meta="op string, lsn bigint from 'source.lsn', txn bigint from 'transaction.id'")
     assert {name: row[name] for name in ("op", "lsn", "txn")} == {"op": "c", "lsn": 33, "txn": None}

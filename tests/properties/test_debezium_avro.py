@@ -40,6 +40,8 @@ MOMENTS = [
     "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789+02:00", "2026-01-01T12:00Z", "", "12:00", "2026",
     "0001-01-01T00:00:00+05:00", "2026-02-30T00:00:00Z", "1767225600000", "é", "now", PLACEHOLDER,
 ]  # fmt: skip
+# What several columns read: a struct and a field in it, a field by two spellings of its name.
+OVERLAPPING = "src struct<version: string> from 'source', lsn int from 'source.lsn', wide bigint from 'source.LSN'"
 META = "operation string from 'op', lsn bigint from 'source.lsn', tx string from 'transaction.id'"
 
 
@@ -105,7 +107,8 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     comparison, rows = Comparison(), bronze_rows(spark, records)
     stream = lh.debezium("rows", key="id bigint", schema=f"{SCHEMA}, seen timestamp", format="avro")
     with_meta = lh.debezium("rows", key="id bigint", schema="t string, raw binary, n int", format="avro", meta=META)
-    for source in (stream.source, with_meta.latest("rows").stream.source):
+    overlapping = lh.debezium("rows", key="id bigint", schema="n int", format="avro", meta=OVERLAPPING)
+    for source in (stream.source, with_meta.latest("rows").stream.source, overlapping.source):
         assert isinstance(source, Source)
         comparison.add(source, rows, records, lambda topic, part_name: schemas[part_name], is_same)
     comparison.check_equal()

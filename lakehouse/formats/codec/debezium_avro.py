@@ -30,7 +30,7 @@ from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, spl
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.values.unsent import unsent_values
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.expression.schema import Column
+from lakehouse.plan.expression.schema import Column, base_type, field_types
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
@@ -98,11 +98,10 @@ def event_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tupl
     row_columns, meta_columns = split_columns(columns, options.meta)
     parts: dict[str, Any] = {"op": "string", "after": {column.name: column.type for column in row_columns}}
     for column in meta_columns:
-        *names, last_name = column.name.split(".")
-        part = parts
-        for name in names:
-            part = part.setdefault(name, {})
-        part[last_name] = column.type
+        own_part: Any = _parts_of_type(column.type)
+        for name in reversed(column.name.split(".")):
+            own_part = {name: own_part}
+        parts = _merged(parts, own_part)
     return tuple(Column(name, _type_of_parts(part)) for name, part in parts.items())
 
 
@@ -110,6 +109,20 @@ def _undeclared_marks(columns: tuple[Column, ...]) -> list[str]:
     """Return the marks of a flattened row that are none of its columns."""
     declared_names = {column.name.lower() for column in columns}
     return [mark for mark in _MARKS if mark not in declared_names]
+
+
+def _parts_of_type(declared_type: str) -> Any:
+    """Return a struct as a dict of its fields, any other type as it is."""
+    if base_type(declared_type) != "struct":
+        return declared_type
+    return {name: _parts_of_type(member_type) for name, member_type in field_types(declared_type).items()}
+
+
+def _merged(part: Any, other: Any) -> Any:
+    """Return a part with the fields of both; of other types the last one counts, but a struct before them."""
+    if isinstance(part, dict) and isinstance(other, dict):
+        return part | {name: _merged(part.get(name), item) for name, item in other.items()}
+    return part if isinstance(part, dict) else other
 
 
 def _type_of_parts(part: Any) -> str:

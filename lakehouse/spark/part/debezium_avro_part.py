@@ -61,9 +61,18 @@ class DebeziumAvroPart(AvroPart):
     def _types_by_id(self) -> dict[int, ReadTypes | None]:
         lower_names = {column.name.lower() for column in self._row_columns}
         is_plain = self._written_columns[_OPERATION].type == "string" and len(lower_names) == len(self._row_columns)
-        if self._options.flattened or not is_plain:
+        if self._options.flattened or not is_plain or not self._has_plain_metas:
             return dict.fromkeys(self.schemas)
         return {id: types for id, types in super()._types_by_id.items() if is_envelope(self.schemas[id].avro_type)}
+
+    @property
+    def _has_plain_metas(self) -> bool:
+        """Whether no part of the envelope beside the row is read twice: alone and in another one, or in other cases."""
+        in_topic = tuple(column.in_topic for column in self.columns)
+        metas = {(column.name, column.type) for column in split_columns(in_topic, self._options.meta)[1]}
+        paths = {path.lower() for path, _ in metas}
+        is_nested = any(other.startswith(f"{path}.") for path in paths for other in paths)
+        return len(paths) == len(metas) and not is_nested
 
     def _does_not_fit(self, values: list[AvroValue]) -> Column:
         operation, after = values[_OPERATION].value, values[_AFTER].value
@@ -104,12 +113,16 @@ class DebeziumAvroPart(AvroPart):
 
     @property
     def deleted_ms(self) -> Column:
-        quick_time = F.when(self._event(_OPERATION).isin(*self._deletes), self._meta_value(COMMITTED.name))
-        careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else F.lit(None).cast("bigint")
+        is_delete = self._event(_OPERATION).isin(*self._deletes)
+        no_time = F.lit(None).cast("bigint")
+        quick_time = F.when(is_delete, self._meta_value(COMMITTED.name)) if self._values_by_group else no_time
+        careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else no_time
         time_ms = F.coalesce(quick_time, careful_time)
         return F.when(in_range(time_ms) & ~self.unfit, time_ms)
 
     def column(self, name: str) -> Column:
+        if not self._values_by_group:
+            return F.when(~self.unfit, self._careful_row[name])
         column = next(column for column in self.columns if column.name == name)
         after, in_topic = self._event(_AFTER), column.in_topic
         if column.name == UNSENT_COLUMN:
