@@ -132,6 +132,7 @@ def test_gives(text: str, expected: Any) -> None:
         "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low", "n IS TRUE", "s IS NOT FALSE", "d IS TRUE",
         "filter(list, x -> x)", "exists(list, x -> x - 4)", "forall(list, x -> x)",
         "map_filter(map('a', n), (k, v) -> v)",
+        "map('1', 5)[1]", "try_element_at(map('1', 5), 1)", "map(1, 5)['1']", "map_contains_key(map('1', 5), n)",
         "NOT list[0]", "t AND list[0]", "list[0] OR f", "CASE WHEN list[0] THEN 1 END", "if(who.first, 1, 2)",
     ],
 )  # fmt: skip

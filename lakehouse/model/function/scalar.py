@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from struct import pack, unpack
@@ -277,10 +277,17 @@ def whole_division(dividend: Any, divisor: Any) -> int | None:
     )
 
 
+def value_at_key(entries: Mapping[Any, Any], key: Any) -> Any:
+    """Return a map's value; NeedsSpark for a key of another type than the map's, which Spark casts."""
+    if type(key) is not type(next(iter(entries), key)):
+        raise NeedsSpark(f"the model does not look {key!r} up among keys of another type; run this on Spark.")
+    return entries.get(key)
+
+
 def element_at(collection: Any, key: Any) -> Any:
     """Return collection[key]: an element, counted from 0, or the value of a map's key; null if there is none."""
     if isinstance(collection, dict):
-        return collection.get(key)
+        return value_at_key(collection, key)
     return collection[key] if 0 <= key < len(collection) else None
 
 

@@ -20,6 +20,7 @@ from lakehouse.model.function.scalar import (
     is_equal,
     negate_number,
     to_string,
+    value_at_key,
     whole_rest,
     wrap_result,
 )
@@ -58,7 +59,7 @@ def _element_or_null(items: list[Any], index: int) -> Any:
 def _element_at(collection: Any, key: Any) -> Any:
     """Return a map's value or a list's element: positions count from 1, negative ones from the end."""
     if isinstance(collection, Mapping):
-        return collection.get(key)
+        return value_at_key(collection, key)
     if key == 0:
         raise NeedsSpark("try_element_at with a place of 0 fails in Spark; run this there.")
     return _element_or_null(collection, key - 1 if key > 0 else len(collection) + key)
@@ -247,7 +248,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "map_entries": lambda entries: [{"key": key, "value": value} for key, value in entries.items()],
     "array_sort": _sort_items,
     "map_values": lambda entries: list(entries.values()),
-    "map_contains_key": lambda entries, key: key in entries,
+    "map_contains_key": lambda entries, key: value_at_key(dict.fromkeys(entries, True), key) is True,
     "array_distinct": _distinct_items,
     "flatten": lambda lists: None if None in lists else [item for inner_items in lists for item in inner_items],
     "array_contains": _contains_item,

@@ -285,13 +285,8 @@ def _check_pair(left: exp.Expr, right: exp.Expr, subject: str, sql_text: str) ->
     for operand, counterpart in ((left, right), (right, left)):
         operand_kinds = kind_of(operand), kind_of(counterpart)
         if operand_kinds == ("string", "number") and not _is_number_text(operand):
-            raise _unequal_types_error(
-                operand,
-                counterpart,
-                subject,
-                sql_text,
-                f"cast({_spark_sql(operand)} AS double), or '{_spark_sql(counterpart)}' in quotes",
-            )
+            advice = _number_advice(operand, counterpart)
+            raise _unequal_types_error(operand, counterpart, subject, sql_text, advice)
         if (
             operand_kinds == ("nested", "number")
             or operand_kinds == ("nested", "boolean")
@@ -325,6 +320,16 @@ def _check_pair(left: exp.Expr, right: exp.Expr, subject: str, sql_text: str) ->
                 f"{subject}: {sql_text!r} compares {_spark_sql(counterpart)}, a string, with a timestamp. Write "
                 f"cast({_spark_sql(counterpart)} AS timestamp)."
             )
+
+
+def _number_advice(text: exp.Expr, number: exp.Expr) -> str:
+    """Return what to write in place of a text that is compared with a number."""
+    if isinstance(text, exp.Literal) and re.match(r"\s*\d{4}-\d", text.name):
+        return f"unix_millis(timestamp{_spark_sql(text)}) for its milliseconds since 1970"
+    if isinstance(text, exp.Literal):
+        return "a number"
+    in_quotes = f", or '{_spark_sql(number)}' in quotes" if isinstance(number, exp.Literal) else ""
+    return f"cast({_spark_sql(text)} AS double){in_quotes}"
 
 
 def _check_branches(node: exp.Expr, subject: str, sql_text: str) -> None:
