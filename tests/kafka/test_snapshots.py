@@ -187,6 +187,7 @@ def test_a_running_job_takes_in_files_as_they_come_and_goes_on_after_a_bad_one(
 
     def run(app: lh.App, listen: Callable[[Any], None], **options: Any) -> None:
         def heard(event: Any) -> None:
+            print(event)  # pytest shows what came if the test fails
             if event.kind == "snapshot refused":
                 refusals.append(event.details["message"])
             listen(event)
