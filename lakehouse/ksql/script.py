@@ -52,11 +52,11 @@ class Script:
     catalog: Catalog = field(default_factory=Catalog)
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    values: list[s.InsertValues] = field(default_factory=list)
-    asserts: list[s.AssertValues] = field(default_factory=list)
     folder: Path | None = None
     _relations: dict[str, Relational] = field(default_factory=dict)
-    _texts: dict[int, StatementText] = field(default_factory=dict)  # of what is read when all is declared, by its id
+    # What is read when all is declared, with its text.
+    _inserts: list[tuple[s.InsertValues, StatementText]] = field(default_factory=list)
+    _asserts: list[tuple[s.AssertValues, StatementText]] = field(default_factory=list)
 
     def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
         """Yield the statements of a text, each with its own text, its variables replaced. Raises SqlError."""
@@ -84,8 +84,10 @@ class Script:
         other_statements = []
         for statement, statement_text in self.read(text):
             with locate_errors(statement.position, statement_text):
-                if isinstance(statement, s.InsertValues | s.AssertValues):
-                    self._texts[id(statement)] = statement_text
+                if isinstance(statement, s.InsertValues):
+                    self._inserts.append((statement, statement_text))
+                elif isinstance(statement, s.AssertValues):
+                    self._asserts.append((statement, statement_text))
                 if not self.declare(statement, statement_text.text):
                     other_statements.append(statement)
         return other_statements
@@ -109,12 +111,6 @@ class Script:
                 self._drop_entry(statement)
             case s.CreateType():
                 self._type(statement)
-            case s.InsertValues():
-                self.values.append(statement)
-                return False
-            case s.AssertValues():
-                self.asserts.append(statement)
-                return False
             case s.AssertSource():
                 check_source(statement, self.catalog.get(statement.name, statement.position))
                 return False
@@ -151,16 +147,16 @@ class Script:
     def inserted_records(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, in a scenario's form. Raises SqlError, NeedsSpark."""
         records = []
-        for statement in self.values:
-            with locate_errors(statement.position, self._texts[id(statement)]):
+        for statement, text in self._inserts:
+            with locate_errors(statement.position, text):
                 records.append(values_record(statement, self.catalog.get(statement.target, statement.position)))
         return records
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the records of ASSERT VALUES, in the form of a scenario's outputs. Raises SqlError, NeedsSpark."""
         records = []
-        for statement in self.asserts:
-            with locate_errors(statement.position, self._texts[id(statement)]):
+        for statement, text in self._asserts:
+            with locate_errors(statement.position, text):
                 records.append(expected_record(statement, self.catalog.get(statement.name, statement.position)))
         return records
 

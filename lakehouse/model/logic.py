@@ -151,16 +151,17 @@ def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Exp
         ):
             raise NeedsSpark(f"{node.sql('spark')!r} is of a FLOAT; run this on Spark.")
         branches = [part for part in _choice_branches(node) if not isinstance(part, exp.Null)]
-        branch_types = {_plain_type(part, column_types) for part in branches}
-        if None in branch_types and branch_types <= {None, *_NUMBERS}:
-            branch_types = {_branch_type(part, column_types) for part in branches}
+        types = [_plain_type(part, column_types) for part in branches]
+        if None in types and {None, *_NUMBERS}.issuperset(types):
+            types = [_branch_type(part, column_types) for part in branches]
+        branch_types = set(types)
         if len(branch_types) < 2 or None in branch_types or branch_types <= {"tinyint", "smallint", "int", "bigint"}:
             continue
         if not branch_types <= {"tinyint", "smallint", "int", "bigint", "double"}:
             type_names = ", ".join(sorted(map(str, branch_types)))
             raise NeedsSpark(f"{node.sql('spark')!r} has values of the types {type_names}; run this on Spark.")
-        for part in branches:
-            if _branch_type(part, column_types) != "double":
+        for part, branch_type in zip(branches, types, strict=True):
+            if branch_type != "double":
                 part.replace(exp.cast(part.copy(), "double"))
     return tree
 

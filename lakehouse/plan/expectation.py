@@ -133,4 +133,9 @@ def _value_text(value: Any) -> str:
             text = format(value, "f")
         case _:
             text = json.dumps(value, ensure_ascii=False)
+    return clip_value(text)
+
+
+def clip_value(text: str) -> str:
+    """Return the text of a value, cut to a length that fits into a reason."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."

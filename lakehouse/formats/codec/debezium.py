@@ -117,10 +117,6 @@ class _Event:
     def declared(self) -> DeclaredValues:
         return DeclaredValues(self.options.decimals, dict(self.options.times))
 
-    @cached_property
-    def _placeholder_texts(self) -> frozenset[str]:
-        return placeholder_texts(self.options.unavailable)
-
     def row(self, envelope: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
         operation = parts.get("op")
@@ -167,7 +163,7 @@ class _Event:
 
     def _is_placeholder(self, value: Any) -> bool:
         if isinstance(value, str):
-            return value in self._placeholder_texts and not isinstance(value, JsonNumber)
+            return value in placeholder_texts(self.options.unavailable) and not isinstance(value, JsonNumber)
         return isinstance(value, list | Members) and value in placeholder_lists(self.options.unavailable)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -26,10 +26,10 @@ from lakehouse.formats.values.json_text import JsonNumber, Members, write_json
 from lakehouse.formats.values.text_value import INTEGER_BITS, precision_and_scale
 from lakehouse.plan.expression.schema import base_type, item_type
 from lakehouse.plan.names.debezium_options import placeholder_bytes
+from lakehouse.semantics.time.moment import EPOCH
 
-_EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 
-
+@lru_cache(maxsize=64)
 def placeholder_texts(unavailable: str) -> frozenset[str]:
     """Return the texts in JSON that stand for a text, for bytes, or for an hstore, that were not sent."""
     data, text = placeholder_bytes(unavailable), _placeholder_text(unavailable)
@@ -77,10 +77,10 @@ def _unsent_arrays(declared_item: str, data: bytes, text: str) -> list[list[Any]
         case "float" | "double":
             return [list(map(float, numbers))]
         case "date":
-            return [[_EPOCH_DATE + timedelta(days=number) for number in numbers]]
+            return [[EPOCH.date() + timedelta(days=number) for number in numbers]]
         case "timestamp":
             return [
-                [_EPOCH + timedelta(microseconds=number * unit) for number in numbers] for unit in (1, 1000)
+                [EPOCH + timedelta(microseconds=number * unit) for number in numbers] for unit in (1, 1000)
             ]  # the writer's unit is not known here
         case "decimal":
             precision, scale = precision_and_scale(declared_item)

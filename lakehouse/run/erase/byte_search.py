@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import store
+from lakehouse.semantics.time.moment import to_microseconds
 
 Moment = TypeVar("Moment", date, datetime)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BATCH_ROWS = 10_000
 PARQUET_MAGIC = b"PAR1"
 RAW_BYTES_MIN = 5
@@ -193,8 +193,8 @@ def _leaves(name: str, column: Any) -> Iterator[tuple[str, Any]]:
 
 def _has_moment(leaf: Any, moment: datetime) -> bool:
     """Say whether a column of times has a moment: by its microseconds, which a year outside of Python's has, too."""
-    microseconds = (moment - EPOCH) // timedelta(microseconds=1)
-    return pc.any(pc.equal(leaf.cast(pa.timestamp("us"), safe=False).cast(pa.int64()), microseconds)).as_py() is True
+    microseconds = leaf.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return pc.any(pc.equal(microseconds, to_microseconds(moment))).as_py() is True
 
 
 def _has_value(leaf_name: str, leaf: Any, pattern: ValuePattern) -> bool:

@@ -17,7 +17,7 @@ from lakehouse.lake.sql import open_duckdb, quote_name
 from lakehouse.lake.store import is_table
 from lakehouse.markup.plain import plain_text
 from lakehouse.plan.app import App
-from lakehouse.plan.expectation import TEXT_MAX
+from lakehouse.plan.expectation import clip_value
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 from lakehouse.semantics.commit_number import NO_TICK
@@ -96,8 +96,7 @@ def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
 
 
 def _value_text(value: Any) -> str:
-    text = repr(value) if isinstance(value, str | int | float) else plain_text(value)
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+    return clip_value(repr(value) if isinstance(value, str | int | float) else plain_text(value))
 
 
 class RuleWatch:
