@@ -6,7 +6,7 @@ For a windowed table, the key is meant without its window, as in the changelog p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from lakehouse.formats.key_text import parse_key
 from lakehouse.lake.sql import quote_literal, quote_name
 from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.semantics.time.moment import to_microseconds
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows
@@ -27,7 +28,6 @@ DECLARED_TYPES = {
 }  # fmt: skip
 # DuckDB's names for types, where they differ.
 DUCKDB_TYPES = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "binary": "BLOB", "int": "INTEGER"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def drop_window_columns(key_names: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,8 +90,8 @@ def _column_equals(rows: Rows, column: Column, value: Any) -> str:
             return f"CAST({quoted_name} AS VARCHAR) = CAST(CAST('{value:f}' AS {column.type}) AS VARCHAR)"
         case float():
             return f"CAST({quoted_name} AS VARCHAR) = CAST(CAST('{value}' AS {column.type}) AS VARCHAR)"
-        case datetime():
-            return f"epoch_us({quoted_name}) = {_epoch_micros(value)}"
+        case datetime():  # as a number: DuckDB would convert the datetime to the process's time zone
+            return f"epoch_us({quoted_name}) = {to_microseconds(value)}"
         case date():
             return f"{quoted_name} = DATE '{value.isoformat()}'"
         case bytes():
@@ -111,7 +111,7 @@ def _literal(value: Any, arrow_type: pa.DataType) -> str:
         case bytes():
             text = f"unhex('{value.hex()}')"
         case datetime():
-            text = f"make_timestamp({_epoch_micros(value)})"
+            text = f"make_timestamp({to_microseconds(value)})"
         case Decimal():
             text = f"'{value:f}'"
         case None:
@@ -153,8 +153,3 @@ def _key_column_text(rows: Rows, column: Column) -> str:
     if plain_type in NESTED_TYPES:
         return f"CAST(to_json({quoted_name}) AS VARCHAR)"
     return _varchar_column(rows, column.name) if plain_type == "string" else f"CAST({quoted_name} AS VARCHAR)"
-
-
-def _epoch_micros(value: datetime) -> int:
-    """Return a time as a number: a datetime would be converted to the process's time zone."""
-    return (value - _EPOCH) // timedelta(microseconds=1)

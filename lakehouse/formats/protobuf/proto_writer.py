@@ -18,7 +18,7 @@ Source: https://github.com/confluentinc/ksql/issues/9324, https://github.com/con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,7 @@ def _single_filler(place: str, fill: Fill | None) -> Fill:
 
 def _list_filler(place: str, fill: Fill | None) -> Fill:
     def fill_list(message: Any, items: Any) -> None:
-        _check_no_null(items)
+        check_no_null(items)
         repeated = getattr(message, place)
         if fill is None:
             repeated.extend(items)
@@ -206,7 +206,7 @@ def _list_filler(place: str, fill: Fill | None) -> Fill:
 def _map_filler(place: str, fill: Fill | None) -> Fill:
     def fill_map(message: Any, value: Any) -> None:
         items = dict(value)
-        _check_no_null(items.values())
+        check_no_null(items.values())
         entries = getattr(message, place)
         for key, item in items.items():
             if fill is None:
@@ -217,7 +217,8 @@ def _map_filler(place: str, fill: Fill | None) -> Fill:
     return fill_map
 
 
-def _check_no_null(items: Any) -> None:
+def check_no_null(items: Iterable[Any]) -> None:
+    """Raise Unfit for a null among the values of an array or a map."""
     if any(item is None for item in items):
         raise Unfit(
             "found a null in an array or a map, which Protobuf can't hold. Leave nulls out (array_compact), keep them "
@@ -247,6 +248,10 @@ def _fill_decimal(message: Any, value: Decimal, precision: int, scale: int) -> N
     unscaled = int("".join(map(str, digits))) * 10 ** max(zeros, 0)
     if zeros < 0 or unscaled >= 10**precision:
         raise Unfit(f"expected decimal({precision}, {scale}), found {value}")
-    unscaled = -unscaled if sign else unscaled
+    fill_unscaled(message, -unscaled if sign else unscaled, precision, scale)
+
+
+def fill_unscaled(message: Any, unscaled: int, precision: int, scale: int) -> None:
+    """Fill a confluent.type.Decimal: the unscaled number in as few bytes as hold its two's complement, as Java's."""
     message.value = unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
     message.precision, message.scale = precision, scale

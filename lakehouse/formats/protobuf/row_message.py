@@ -5,14 +5,14 @@ Columns that the message does not have are left out, and so are nulls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Context, Decimal
 from typing import Any
 
 from lakehouse.formats.protobuf.proto_json import message_class
-from lakehouse.formats.protobuf.proto_writer import fill_date, fill_timestamp
+from lakehouse.formats.protobuf.proto_writer import check_no_null, fill_date, fill_timestamp, fill_unscaled
 from lakehouse.formats.values.unfit import Unfit, clip_text, unfit_value
 from lakehouse.plan.protobuf.proto_schema import CONFLUENT_DECIMAL, MessageType, ProtoField, ProtoSchema
 
@@ -63,7 +63,7 @@ class _Filler:
     def _fill_map(self, entries: Any, entry: MessageType, value: Any) -> None:
         key_field, value_field = entry.fields
         items = [(item["key"], item["value"]) for item in value] if isinstance(value, list) else dict(value).items()
-        _check_no_null(item for _, item in items)
+        check_no_null(item for _, item in items)
         for own_key, item in items:
             key = self._scalar(key_field, own_key)
             if value_field.kind == "message":
@@ -72,7 +72,7 @@ class _Filler:
                 entries[key] = self._scalar(value_field, item)
 
     def _fill_list(self, repeated: Any, field: ProtoField, items: Any) -> None:
-        _check_no_null(items)
+        check_no_null(items)
         for item in items:
             if field.kind == "message":
                 self._fill_message(repeated.add(), field, item)
@@ -89,9 +89,8 @@ class _Filler:
                 fill_date(part, value)
             case Decimal() if field.type_name == CONFLUENT_DECIMAL:
                 _, digits, exponent = value.as_tuple()
-                part.precision, part.scale = len(digits), max(-int(exponent), 0)
-                unscaled = int(value.scaleb(part.scale, _EXACT))
-                part.value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+                scale = max(-int(exponent), 0)
+                fill_unscaled(part, int(value.scaleb(scale, _EXACT)), len(digits), scale)
             case _:  # a wrapper, or a google.type.Decimal
                 (value_field,) = self.schema.message_of(field).fields
                 part.value = self._scalar(value_field, value)
@@ -107,8 +106,3 @@ class _Filler:
             numbers = dict(self.schema.enums.get(field.type_name, ()))
             return numbers[value] if value in numbers else int(value)
         return value
-
-
-def _check_no_null(items: Iterable[Any]) -> None:
-    if any(item is None for item in items):
-        raise Unfit("found a null in an array or a map, which Protobuf can't hold")
