@@ -46,39 +46,38 @@ BEGINNING = StreamTimes(NO_TICK - 1, {})
 
 
 class EarlierRecords(Protocol):
-    """The records before the batch that joins of streams may need. after: the tick before the batch's first."""
+    """The records before the batch that joins of streams may need, up to `last_tick`."""
 
-    after: int
+    last_tick: int
 
-    def begin_times(self, join: StreamJoin) -> StreamTimes:
+    def find_start_times(self, join: StreamJoin) -> StreamTimes:
         """Return the stream times of a join after the last tick whose records can't matter in the batch any more."""
 
     def records(self, stream: Stream, since: int) -> DataFrame:
-        """Return a stream's records of the ticks after `since`, up to `after`."""
+        """Return a stream's records of the ticks after `since`, up to `last_tick`."""
 
 
 def join_streams(
     join: StreamJoin,
     streams: Sequence[DataFrame],
-    earlier: EarlierRecords | None,
+    earlier_records: EarlierRecords | None,
     hold: Callable[[DataFrame], DataFrame],
     eras: Sequence[int] = (),
     forced: DataFrame | None = None,
 ) -> DataFrame:
     """Return the records of a join that come with records of a batch, in the form of a stream's frame.
 
-    streams: the records of both streams in the batch. earlier: the records before it; None if there are none. hold:
+    streams: the records of both streams in the batch. earlier_records: those before it; None if there are none. hold:
     keeps rows in memory that are read several times. eras: the ticks at which the eras of its topics begin.
     forced: the places of late records that an intervention took in after all, each with its tick `at`: such a record
     meets all records that had come by then.
     """
     last_tick, start_times = BEGINNING.tick, BEGINNING
-    if earlier is not None:
-        last_tick, start_times = earlier.after, earlier.begin_times(join)
-        earlier_frames = [earlier.records(stream, start_times.tick) for stream in join.parts]
+    if earlier_records is not None:
+        last_tick, start_times = earlier_records.last_tick, earlier_records.find_start_times(join)
+        earlier_frames = [earlier_records.records(stream, start_times.tick) for stream in join.parts]
         streams = [
-            records.unionByName(earlier_records)
-            for records, earlier_records in zip(streams, earlier_frames, strict=True)
+            records.unionByName(earlier_frame) for records, earlier_frame in zip(streams, earlier_frames, strict=True)
         ]
     left_side, right_side = (_side_frame(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
     all_records = left_side.unionByName(right_side, allowMissingColumns=True).withColumn(

@@ -60,7 +60,7 @@ def stream_frame(
     records: Callable[[Source], DataFrame],
     counter: RowCounter | None = None,
     tables: Tables | None = None,
-    earlier: EarlierRecords | None = None,
+    earlier_records: EarlierRecords | None = None,
     eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
     forced: DataFrame | None = None,
     with_truncates: Callable[[Source, DataFrame], DataFrame] = lambda source, rows: rows,
@@ -68,8 +68,8 @@ def stream_frame(
     """Return the stream's records, without the bad ones.
 
     records: gives the records of a source, as `decode_records` does. counter: see `RowCounter`. tables: reads upstream
-    tables, for a stream that has some. earlier: the records before the batch, for a stream with joins of streams; None
-    if there are none. eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`).
+    tables, for a stream that has some. earlier_records: those before the batch, for a stream with joins of streams;
+    None if there are none. eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`).
     forced: see `join_streams`. with_truncates: called for a source that applies truncates, see `apply_truncates`.
     """
     frame_of_part = partial(
@@ -77,7 +77,7 @@ def stream_frame(
         records=records,
         counter=counter,
         tables=tables,
-        earlier=earlier,
+        earlier_records=earlier_records,
         eras=eras,
         forced=forced,
         with_truncates=with_truncates,
@@ -103,7 +103,7 @@ def stream_frame(
         case StreamJoin(left, right):
             side_frames = [frame_of_part(part) for part in (left, right)]
             hold_rows = hold_frame if counter is None else partial(counter.hold, stream.source)
-            rows = join_streams(stream.source, side_frames, earlier, hold_rows, eras(stream.source), forced)
+            rows = join_streams(stream.source, side_frames, earlier_records, hold_rows, eras(stream.source), forced)
         case RowsOf() | RowsJoin() | ForeignKeyJoin():
             assert tables is not None
             rows = _count_changes(stream.source.tables[0], rows_as_records(stream.source, tables), counter)

@@ -44,7 +44,7 @@ from lakehouse.spark.stream.stream_join import BEGINNING, EarlierRecords, Stream
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
 from lakehouse.spark.stream.table_join import Tables
 from lakehouse.spark.stream.truncates import apply_truncates, find_truncates
-from lakehouse.spark.table.join_starts import ReachedTime, Stands
+from lakehouse.spark.table.join_starts import JoinStarts, StretchTime
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
@@ -55,8 +55,8 @@ class Input:
     lake: with the cache of a batch only if all rows count. skip: the offsets that are left out, see `is_skipped`.
     select_rows: called with bronze's rows, returns those that count, such as those before a moment, or with fixed rows
     in place of others. cut: the same for the tables that the stream reads; None if all records count. rebuilt: read
-    these tables as their present logic makes them, even for the time before it was swapped in. began: do so up to this
-    tick, see `OpenTable.read_begin_tick`. forced_places: see `join_streams`.
+    these tables as their present logic makes them, even for the time before it was swapped in. begin_tick: do so up to
+    this tick, see `OpenTable.read_begin_tick`. forced_places: see `join_streams`.
     """
 
     lake: OpenLake
@@ -65,7 +65,7 @@ class Input:
     select_rows: Callable[[DataFrame], DataFrame] = lambda rows: rows
     cut: Cut | None = None
     rebuilt: bool = False
-    began: int = NO_TICK
+    begin_tick: int = NO_TICK
     forced_places: DataFrame | None = None
 
     def rows(self, after_tick: int, to_tick: int) -> DataFrame:
@@ -146,7 +146,7 @@ class Input:
         if self.lake.read_upstream is None:
             raise TypeError("this lake can't read upstream tables; expected one of upstream.open_lake().")
         after_tick = max(after_tick, NO_TICK)
-        is_rebuilt = self.rebuilt or after_tick < self.began
+        is_rebuilt = self.rebuilt or after_tick < self.begin_tick
         loads_restored = self.stream.undoes and self.skip is None
         upstream_tables: Tables = self.lake.read_upstream(
             self.lake, after_tick, to_tick, self.cut, is_rebuilt, loads_restored, self.skip
@@ -176,24 +176,24 @@ class EarlierInBronze(EarlierRecords):
     """The records that joins of streams had seen before a batch, read from bronze: see `EarlierRecords`."""
 
     input: Input
-    after: int
+    last_tick: int
 
-    def begin_times(self, join: StreamJoin) -> StreamTimes:
+    def find_start_times(self, join: StreamJoin) -> StreamTimes:
         """See `EarlierRecords`."""
-        if self.input.cut is not None or self.input.rebuilt or self.after <= NO_TICK:
-            return BEGINNING  # `Stands` has the times of all records, as live tables read them
-        return self.input.lake.fact(Stands).begin(join, self.after, self._measure, self.input.skip)
+        if self.input.cut is not None or self.input.rebuilt or self.last_tick <= NO_TICK:
+            return BEGINNING  # `JoinStarts` has the times of all records, as live tables read them
+        return self.input.lake.fact(JoinStarts).find_start(join, self.last_tick, self._measure_times, self.input.skip)
 
     def records(self, stream: Stream, since: int) -> DataFrame:
         """See `EarlierRecords`."""
-        return self._frame(stream, since, self.after)
+        return self._frame(stream, since, self.last_tick)
 
     def _frame(self, stream: Stream, after_tick: int, to_tick: int) -> DataFrame:
         lake = replace(self.input.lake, cache=NO_BATCH)
         return replace(self.input, lake=lake, stream=stream).frame(after_tick, to_tick)
 
-    def _measure(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[ReachedTime]:
-        """See `Measure`."""
+    def _measure_times(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[StretchTime]:
+        """See `MeasureTimes`."""
         stretch_end = F.least(
             F.lit(after_tick) + F.ceil((F.col("_position.tick") - after_tick) / width) * width, F.lit(to_tick)
         ).alias("tick")
@@ -204,14 +204,14 @@ class EarlierInBronze(EarlierRecords):
             for part in join.parts
         ]
         rows = part_frames[0].unionByName(part_frames[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
-        return [ReachedTime(row["tick"], row["part"], row["time"]) for row in rows.collect()]
+        return [StretchTime(row["tick"], row["part"], row["time"]) for row in rows.collect()]
 
 
 def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
     """Return the last tick up to which no record can meet one after `to_tick`, in any join of streams."""
     source = table_input.stream.source
     if isinstance(source, StreamJoin):
-        to_tick = EarlierInBronze(table_input, to_tick).begin_times(source).tick
+        to_tick = EarlierInBronze(table_input, to_tick).find_start_times(source).tick
     return min(
         (last_unneeded_tick(replace(table_input, stream=part), to_tick) for part in source.parts), default=to_tick
     )
@@ -223,7 +223,7 @@ def input_of(open_table: OpenTable) -> Input:
         replace(open_table.lake, cache=NO_BATCH),
         open_table.table.stream,
         open_table.read_skipped_offsets(),
-        began=open_table.read_begin_tick(),
+        begin_tick=open_table.read_begin_tick(),
     )
 
 

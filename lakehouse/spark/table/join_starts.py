@@ -18,7 +18,7 @@ from lakehouse.spark.stream.stream_join import BEGINNING, StreamTimes
 PARTS = 64  # the number of stretches into which ticks with unknown times are divided
 
 
-class ReachedTime(NamedTuple):
+class StretchTime(NamedTuple):
     """The largest event time in a partition, named as in `StreamTimes`, in a stretch of ticks that ends with `tick`."""
 
     tick: int
@@ -26,78 +26,85 @@ class ReachedTime(NamedTuple):
     time: int
 
 
-# Called with a join, after_tick, to_tick and width: gives the largest event times of the ticks (after_tick, to_tick],
+# Called with a join, after_tick, to_tick and width; returns the largest event times of the ticks (after_tick, to_tick],
 # in stretches of `width` ticks.
-Measure = Callable[[StreamJoin, int, int, int], Iterable[ReachedTime]]
+MeasureTimes = Callable[[StreamJoin, int, int, int], Iterable[StretchTime]]
 
 
 @dataclass(slots=True)
-class Stands:
+class JoinStarts:
     """The known stream times of a lake's joins. Threads share it: a thread measures again what another has dropped."""
 
-    known: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
+    known_times: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
 
-    def begin(self, join: StreamJoin, after_tick: int, measure: Measure, skip: str | None = None) -> StreamTimes:
+    def find_start(
+        self, join: StreamJoin, after_tick: int, measure_times: MeasureTimes, skip: str | None = None
+    ) -> StreamTimes:
         """Return where a batch of the ticks after `after_tick` begins to read.
 
-        measure: called for ticks whose times are unknown. skip: the offsets of the records that lie in tick 0, for a
-        restored table.
+        measure_times: called for ticks whose times are unknown. skip: the offsets of the records that lie in tick 0,
+        for a restored table.
         """
-        known_stands = self._stands_of((join, skip))
-        stands = list(known_stands)
-        last_stand = max(
-            (stand for stand in stands if stand.tick <= after_tick), key=lambda stand: stand.tick, default=BEGINNING
+        known_times = self._known_times_of((join, skip))
+        stream_times = list(known_times)
+        last_times = max(
+            (times for times in stream_times if times.tick <= after_tick),
+            key=lambda times: times.tick,
+            default=BEGINNING,
         )
-        if last_stand.tick < after_tick:
-            width = -(-(after_tick - last_stand.tick) // PARTS)
-            stands += later_stands(last_stand, after_tick, measure(join, last_stand.tick, after_tick, width))
-        first_stand = first_needed(join.within, stands, after_tick)
-        known_stands[:] = [stand for stand in stands if stand.tick >= first_stand.tick]
-        return first_stand
+        if last_times.tick < after_tick:
+            width = -(-(after_tick - last_times.tick) // PARTS)
+            stretch_times = measure_times(join, last_times.tick, after_tick, width)
+            stream_times += times_after_stretches(last_times, after_tick, stretch_times)
+        start_times = find_start_times(join.within, stream_times, after_tick)
+        known_times[:] = [times for times in stream_times if times.tick >= start_times.tick]
+        return start_times
 
-    def _stands_of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
-        for item, stands in self.known:
+    def _known_times_of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
+        for item, known_times in self.known_times:
             if item == join_read:
-                return stands
-        self.known.append((join_read, []))
-        return self.known[-1][1]
+                return known_times
+        self.known_times.append((join_read, []))
+        return self.known_times[-1][1]
 
 
-def later_stands(last_stand: StreamTimes, to_tick: int, reached_times: Iterable[ReachedTime]) -> list[StreamTimes]:
-    """Return the stands after a stand: at the end of each stretch, and at `to_tick`."""
-    stands, times = [], dict(last_stand.times)
-    reached_by_tick: dict[int, list[ReachedTime]] = {to_tick: []}
-    for item in reached_times:
-        reached_by_tick.setdefault(item.tick, []).append(item)
-    for tick in sorted(reached_by_tick):
-        for item in reached_by_tick[tick]:
-            times[item.partition] = max(item.time, times.get(item.partition, item.time))
-        stands.append(StreamTimes(tick, dict(times)))
-    return stands
+def times_after_stretches(
+    last_times: StreamTimes, to_tick: int, stretch_times: Iterable[StretchTime]
+) -> list[StreamTimes]:
+    """Return the stream times after `last_times`: at the end of each stretch, and at `to_tick`."""
+    later_times, time_by_partition = [], dict(last_times.times)
+    stretch_times_by_tick: dict[int, list[StretchTime]] = {to_tick: []}
+    for item in stretch_times:
+        stretch_times_by_tick.setdefault(item.tick, []).append(item)
+    for tick in sorted(stretch_times_by_tick):
+        for item in stretch_times_by_tick[tick]:
+            time_by_partition[item.partition] = max(item.time, time_by_partition.get(item.partition, item.time))
+        later_times.append(StreamTimes(tick, dict(time_by_partition)))
+    return later_times
 
 
-def first_needed(within: Within, stands: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
-    """Return the last stand up to which no record can matter after `after_tick`, which must have a stand itself.
+def find_start_times(within: Within, known_times: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
+    """Return the last stream times up to which no record can matter after `after_tick`, whose times must be known.
 
     A record open at `after_tick` is at most the larger of `before` and `after`, and the grace, before its stream time;
     its partners at most that span more.
     """
-    stands = list(stands)
-    current_stand = next((stand for stand in stands if stand.tick == after_tick), None)
-    if current_stand is None or not current_stand.times:
+    known_times = list(known_times)
+    present_times = next((times for times in known_times if times.tick == after_tick), None)
+    if present_times is None or not present_times.times:
         return BEGINNING
     oldest_time = (
-        min(_present_times(current_stand.times).values()) - 2 * max(within.before, within.after) - within.grace
+        min(_last_era_times(present_times.times).values()) - 2 * max(within.before, within.after) - within.grace
     )
-    past_stands = [
-        stand
-        for stand in stands
-        if stand.tick <= after_tick and max(stand.times.values(), default=oldest_time) < oldest_time
+    past_times = [
+        times
+        for times in known_times
+        if times.tick <= after_tick and max(times.times.values(), default=oldest_time) < oldest_time
     ]
-    return max(past_stands, key=lambda stand: stand.tick, default=BEGINNING)
+    return max(past_times, key=lambda times: times.tick, default=BEGINNING)
 
 
-def _present_times(times: Mapping[str, int]) -> dict[str, int]:
+def _last_era_times(times: Mapping[str, int]) -> dict[str, int]:
     """Return the stream time of each partition number, in its last era."""
     ordered_times = sorted((tuple(map(int, name.split("/"))), time) for name, time in times.items())
     return {str(number): time for (_, number), time in ordered_times}

@@ -11,7 +11,7 @@ import lakehouse as lh
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
 from lakehouse.spark.stream.stream_join import BEGINNING
-from lakehouse.spark.table.join_starts import ReachedTime, Stands
+from lakehouse.spark.table.join_starts import JoinStarts, StretchTime
 
 LEFT = lh.stream("a", key="k string", schema="x bigint")
 RIGHT = lh.stream("b", key="k string", schema="y bigint")
@@ -23,10 +23,10 @@ RECORDS = st.lists(st.tuples(st.sampled_from(JoinSide), st.integers(0, 60), st.s
 History = list[tuple[JoinSide, int, int]]
 
 
-def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[ReachedTime]:
+def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[StretchTime]:
     for number, (_, time, partition) in enumerate(records, 1):
         if after < number <= to:
-            yield ReachedTime(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
+            yield StretchTime(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
 
 
 def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
@@ -42,19 +42,19 @@ def came(within: Within, records: History, since: int, times: dict[str, int], af
 
 
 @given(RECORDS, st.integers(0, 40), st.integers(1, 5))
-def test_what_is_not_read_does_not_matter(records: History, start: int, step: int) -> None:
+def test_what_is_not_read_does_not_matter(records: History, first: int, step: int) -> None:
     assert isinstance(JOINED, StreamJoin)
-    stands = Stands()
-    for after in range(start, len(records) + 1, step):
-        begun = stands.begin(JOINED, after, lambda *of: measure(records, *of))
-        actual = came(JOINED.within, records, begun.tick, dict(begun.times), after)
+    join_starts = JoinStarts()
+    for after in range(first, len(records) + 1, step):
+        start = join_starts.find_start(JOINED, after, lambda *of: measure(records, *of))
+        actual = came(JOINED.within, records, start.tick, dict(start.times), after)
         assert actual == came(JOINED.within, records, 0, {}, after)
 
 
 def test_it_moves_on_with_time() -> None:
     records: History = [(JoinSide.LEFT, time, 0) for time in range(0, 300, 10)]
-    stands = Stands()
-    begun = [stands.begin(JOINED, after, lambda *of: measure(records, *of)) for after in (1, 5, 30)]
-    assert begun[0] == BEGINNING
-    assert [stand.tick for stand in begun[1:]] == [1, 28] or begun[2].tick > 25
-    assert len(stands.known[0][1]) < 30, "what is not needed any more is forgotten"
+    join_starts = JoinStarts()
+    starts = [join_starts.find_start(JOINED, after, lambda *of: measure(records, *of)) for after in (1, 5, 30)]
+    assert starts[0] == BEGINNING
+    assert [times.tick for times in starts[1:]] == [1, 28] or starts[2].tick > 25
+    assert len(join_starts.known_times[0][1]) < 30, "what is not needed any more is forgotten"
