@@ -69,7 +69,8 @@ def stream_frame(
 
     records: gives the records of a source, as `decode_records` does. counter: see `RowCounter`. tables: reads upstream
     tables, for a stream that has some. earlier_records: those before the batch, for a stream with joins of streams;
-    None if there are none. eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`).
+    None if there are none. eras: gives the ticks at which the eras of a join's topics begin, see
+    `semantics.operators.eras`.
     forced: see `join_streams`. with_truncates: called for a source that applies truncates, see `apply_truncates`.
     """
     frame_of_part = partial(
