@@ -9,10 +9,10 @@ from lakehouse.plan.origin import Source
 class NoneBad:
     """Fails the test at the first bad record."""
 
-    stops = False  # no expectation of these tests stops a run
+    stops_run = False  # no expectation of these tests stops a run
 
     def write(self, source: Source, to: int, cache: object = None) -> None:
         raise AssertionError(f"stream {source.name!r} has a bad record up to tick {to}")
 
-    def swap(self, source: Source, built: Layout, to: int) -> None:
+    def swap_in(self, source: Source, built: Layout, to: int) -> None:
         raise AssertionError(f"the quarantine of stream {source.name!r} is swapped at tick {to}")

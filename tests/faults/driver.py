@@ -30,10 +30,13 @@ ORDERS, OWN, CHANGELOG, SUMS = "faults-orders", "faults-own", "faults-totals", "
 POINTS = {
     "bronze": ("lakehouse.spark.bronze.tick", "append_tick"),  # the tick is planned | written
     "append": ("lakehouse.spark.bronze.tick", "append"),  # each of its tables: the own one first, the shared one last
-    "merge": ("lakehouse.spark.silver.writer", "SilverWriter._keep"),  # a table is not merged | is merged
+    "merge": ("lakehouse.spark.silver.writer", "SilverWriter._commit_batch"),  # a table is not merged | is merged
     "publish": ("lakehouse.run.job.publishing", "Publishing.publish"),  # all tables merged, not published | published
     "decision": ("lakehouse.spark.bronze.interventions", "_append_tick"),  # it is written down | its tick is complete
-    "applied": ("lakehouse.spark.silver.writer", "SilverWriter._decide"),  # its tick is complete | the table has it
+    "applied": (
+        "lakehouse.spark.silver.writer",
+        "SilverWriter._apply_intervention",
+    ),  # its tick is complete | the table has it
     "build": ("lakehouse.run.repair.backfill", "build"),  # nothing is built beside the table | all of it is
     "compare": ("lakehouse.run.repair.backfill", "compare"),
     "anchor": ("lakehouse.spark.history.anchors", "keep_anchor"),  # the old content is copied, for a way back

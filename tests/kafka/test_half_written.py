@@ -107,11 +107,11 @@ def test_a_job_whose_tick_has_just_failed_takes_up_no_intervention(lake, cluster
     ingest: Ingest = Job(one.spark, one.settings, app, cluster.bootstrap_servers)._ingest()
     fail()
     with ingest:
-        query = ingest.start(available_now=True)
+        query = ingest.start_query(available_now=True)
         with pytest.raises(Exception, match="the disk is gone"):
             query.awaitTermination()
         with pytest.raises(StorageError, match="not complete"):
-            ingest.decide(NOBODYS)
+            ingest.record_intervention(NOBODYS)
     mend()
     one.run(app, until="caught_up", parts=("ingest",))
     assert [(row["tick"], row["offset"]) for row in bronze(one, "half-live")] == [(1, 0)]

@@ -96,7 +96,7 @@ def finish(query: StreamingQuery, ingest: Ingest) -> None:
     """Wait for the query's end, and raise its error."""
     with contextlib.suppress(StreamingQueryException):
         query.awaitTermination()
-    ingest.check(query)
+    ingest.check_query(query)
 
 
 def test_a_zombie_writer_of_bronze_is_fenced(lake, cluster, send, latest, bronze, spark: SparkSession) -> None:
@@ -113,10 +113,10 @@ def test_a_zombie_writer_of_bronze_is_fenced(lake, cluster, send, latest, bronze
         zombie._lease.release()
         with job() as successor:
             send("zombie-bronze", [("k", "2", T)])
-            query = zombie.start(available_now=True)
+            query = zombie.start_query(available_now=True)
             with pytest.raises(Fenced, match="Another writer has taken it over"):
                 finish(query, zombie)
             assert read_progress(spark, bronze_place(layout)).tick == 1
-            query = successor.start(available_now=True)
+            query = successor.start_query(available_now=True)
             finish(query, successor)
     assert [(row["tick"], row["offset"], row["value"]) for row in bronze(one)] == [(1, 0, b"1"), (2, 1, b"2")]

@@ -131,9 +131,9 @@ class World:
         assert outcome.tick is None
 
     def upkeep(self) -> None:
-        from lakehouse.spark.silver.upkeep import Policy, upkeep_bronze, upkeep_table
+        from lakehouse.spark.silver.upkeep import UpkeepPolicy, upkeep_bronze, upkeep_table
 
-        policy = Policy(2, 7 * 86_400_000, 0, None, False)
+        policy = UpkeepPolicy(2, 7 * 86_400_000, 0, None, False)
         for table in self.random.sample(APP.tables, 2):
             upkeep_table(open_lake(self.spark, self.layout).open(table), policy, datetime.now(UTC), None)
         upkeep_bronze(open_lake(self.spark, self.layout), (), policy)

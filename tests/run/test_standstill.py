@@ -12,7 +12,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.job import standstill
 from lakehouse.run.job.standstill import Standstill
 from lakehouse.spark.silver.schema_ticks import SchemaWaiting
-from lakehouse.spark.silver.upstream_ticks import Waiting
+from lakehouse.spark.silver.upstream_ticks import UpstreamWaiting
 
 
 def details(tick: int, *, is_kept: bool) -> dict[str, Any]:
@@ -24,9 +24,9 @@ def test_each_standstill_is_told_once(tmp_path: Path, monkeypatch: pytest.Monkey
     now = 100.0
     monkeypatch.setattr(standstill.time, "monotonic", lambda: now)
     watched = Standstill(layout)
-    at_four, at_five = Waiting("planes", 4, ("enriched",)), Waiting("planes", 5, ("enriched",))
+    at_four, at_five = UpstreamWaiting("planes", 4, ("enriched",)), UpstreamWaiting("planes", 5, ("enriched",))
 
-    def told(*waiting: Waiting | SchemaWaiting) -> list[dict[str, Any]]:
+    def told(*waiting: UpstreamWaiting | SchemaWaiting) -> list[dict[str, Any]]:
         return list(watched.look([*waiting], 10))
 
     assert told(at_four) == []

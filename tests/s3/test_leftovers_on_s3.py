@@ -12,7 +12,7 @@ from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
-from lakehouse.spark.silver.upkeep import Policy
+from lakehouse.spark.silver.upkeep import UpkeepPolicy
 from tests.s3.server import KEY, SECRET, ObjectStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -31,7 +31,7 @@ def test_leftovers_are_removed_when_they_are_old_and_unused(object_store: Object
     ]  # fmt: skip
     for name in names:
         store.put_object(f"{uri}/control/{name}", b"{}")
-    policy = Policy(32, 7 * DAY, DAY, None)
+    policy = UpkeepPolicy(32, 7 * DAY, DAY, None)
     soon, later = (datetime.fromtimestamp(time.time() + 86400 * days, UTC) for days in (6, 8))
 
     def left() -> set[str]:

@@ -71,7 +71,7 @@ def test_a_revert_tells_of_the_crossings_that_it_makes(bench: Bench) -> None:
         for tick in (1, last)
     )
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
+    interventions.record_intervention(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
     bench.catch_up(ALERTS, last + 1)
     before = told(bench, spent, last)
     after = told(bench, spent, last, last + 1)

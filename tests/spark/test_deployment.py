@@ -151,7 +151,7 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
     # What was swapped since, as by a backfill or an erasure, is no deployment to take back.
     details = {"priced": {"declaration": declaration_of(OLD.table("priced")), "changed": False}}
     swap = InterventionRequest("swap", ("priced",), {"beside": "priced"}, table_details=details)
-    interventions.decide(bench.lake, interventions.take_over_bronze(bench.lake), swap)
+    interventions.record_intervention(bench.lake, interventions.take_over_bronze(bench.lake), swap)
     refuse_another_back(bench.lake, NEW)
     with pytest.raises(PlanError, match="otherwise than before their deployment: priced"):
         refuse_another_back(bench.lake, OLD)
@@ -179,7 +179,7 @@ def test_back_is_about_the_last_deployment_alone(bench: Bench) -> None:
         details = {name: {"declaration": declaration_of(now.table(name)), "changed": True}}
         details[name]["before"] = declaration_of(before.table(name))
         swap = InterventionRequest("swap", (name,), {"beside": "deploy-next"}, table_details=details)
-        interventions.decide(bench.lake, interventions.take_over_bronze(bench.lake), swap)
+        interventions.record_intervention(bench.lake, interventions.take_over_bronze(bench.lake), swap)
     refuse_another_back(bench.lake, shop("amount > 1", "amount > 0"))
     with pytest.raises(PlanError, match=r"at tick 3, did not touch first, declared otherwise than in the lake"):
         refuse_another_back(bench.lake, before)

@@ -111,14 +111,16 @@ def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSessio
     for tick in (1, 3):
         with Silver(open_lake(spark, layout), after, lambda tick, count: None) as silver:
             silver.catch_up(tick)
-            failed = list(silver.failed())
+            failed = list(silver.take_failures())
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     (totals,) = after.tables
     rows = rows_of(totals, lake.read(totals).toArrow().to_pylist(maps_as_pydicts="strict"))
     assert rows == model.run(after, records, decode_record).tables["totals"]
     assert [bad.record.offset for bad in read_quarantined(layout, "orders")] == [3]
     # The first batch had the one of tick 1, the second those of the others.
-    assert failed == [("totals", Failed("expectation orders.positive", 2, "orders/0/4", "amount > 0, found null"))]
+    assert failed == [
+        ("totals", Failed("expectation orders.positive", 2, "orders/0/4", "amount > 0, found null"))
+    ]
     assert failures_by_table(layout) == {
         "totals": (Failed("expectation orders.positive", 3, "orders/0/1", "amount > 0, found -5"),)
     }

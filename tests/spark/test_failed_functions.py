@@ -62,8 +62,8 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     for tick in range(1, last + 1):  # each tick has a new writer
         with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
-            told += silver.failed()
-            assert not list(silver.failed())
+            told += silver.take_failures()
+            assert not list(silver.take_failures())
     halves = (Failed("map half", 3, "numbers/1/0", odd),)
     reduced = Failed("reduce odd", 3, "numbers/0/1", divided)
     # A batch shows only its last total: 6, after the first tick.
@@ -74,5 +74,6 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     # A record counts once, though it is in two windows.
     assert reduced in actual["windows"]
     assert {function for table, function in told if table == "counted"} == {
-        Failed("map half", 2, "numbers/1/0", odd), Failed("map half", 1, "numbers/1/2", odd.replace("1", "5", 1)),
+        Failed("map half", 2, "numbers/1/0", odd),
+        Failed("map half", 1, "numbers/1/2", odd.replace("1", "5", 1)),
     }  # fmt: skip

@@ -98,7 +98,7 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     was = bench.rows(TOTALS, AtTick(1))
     assert bench.rows(TOTALS) != was
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
+    interventions.record_intervention(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
     bench.catch_up(app, last + 1)
     assert bench.rows(TOTALS) == was
     changes = changefeed.per_event(bench.lake.open(TOTALS), last, last + 1).collect()

@@ -173,7 +173,9 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
     bench.catch_up()
     bench.write(history("x", 0, 3, "other"))
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, interventions.InterventionRequest("revert", ("sums",), {"tick": 1}))
+    interventions.record_intervention(
+        bench.lake, state, interventions.InterventionRequest("revert", ("sums",), {"tick": 1})
+    )
     bench.agree(SUMS)
     assert (
         applied_records.read_applied_records(bench.layout, SUMS, None).cut.tick

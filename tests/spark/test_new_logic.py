@@ -43,7 +43,7 @@ def test_records_that_the_old_logic_never_took_in_are_not_folded_into_its_rows(
     assert bench.write(more) == 4, "ingest goes on, and the job that keeps the table is stopped"
     # Somebody had decided on a repair before, and the table has not come to its tick.
     repair = InterventionRequest("refold", ("sums",), {"first_ms": 0, "last_ms": 10}, "a range")
-    assert interventions.decide(bench.lake, interventions.take_over_bronze(bench.lake), repair).tick == 5
+    assert interventions.record_intervention(bench.lake, interventions.take_over_bronze(bench.lake), repair).tick == 5
     swapped = backfill(bench.lake.open(table), app)
     assert swapped.tick == 6
     after = expected(app, records + more, "sums")

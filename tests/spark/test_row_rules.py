@@ -53,7 +53,7 @@ def catch_up(spark: SparkSession, path: Path, app: lh.App, ticks: Iterable[int])
     for tick in ticks:
         with Silver(open_lake(spark, Layout(str(path))), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
-            failed += silver.failed()
+            failed += silver.take_failures()
     return failed
 
 
@@ -98,8 +98,12 @@ def test_a_row_is_judged_as_it_stands_after_a_batch(spark: SparkSession, tmp_pat
         ),
     )  # fmt: skip
     name = "expectation totals.positive of rows"
-    assert catch_up(spark, tmp_path, app, (1, 2)) == [("totals", Failed(name, 2, "Bari", "total > 0, found -1"))]
-    assert failures_by_table(Layout(str(tmp_path)))["totals"] == (Failed(name, 2, "Bari", "total > 0, found -1"),)
+    assert catch_up(spark, tmp_path, app, (1, 2)) == [
+        ("totals", Failed(name, 2, "Bari", "total > 0, found -1"))
+    ]
+    assert failures_by_table(Layout(str(tmp_path)))["totals"] == (
+        Failed(name, 2, "Bari", "total > 0, found -1"),
+    )
     assert [row["total"] for row in rows_of(spark, tmp_path, table)] == [-1, 4, -1]
 
 

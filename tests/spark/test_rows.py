@@ -120,7 +120,7 @@ def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     last = write_bronze(bench.lake, FEW, sent)
     bench.catch_up(FEW, 1, last)
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, InterventionRequest("revert", ("a_",), Cut(1).details()))
+    interventions.record_intervention(bench.lake, state, InterventionRequest("revert", ("a_",), Cut(1).details()))
     bench.catch_up(FEW, last + 1)
     a, b = bench.rows(A), bench.rows(B)
     assert a == bench.rows(A, AtTick(1))

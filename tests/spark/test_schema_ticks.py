@@ -74,12 +74,12 @@ def test_ids_are_asked_for_once_and_kept_for_other_processes(make: Any, tmp_path
     write_bronze(tmp_path, records(7, 7, 9))
     registry, app = Registry([7, 9]), app_of()
     ticks = make(registry, app)
-    assert [ticks.limit(app.tables[0], 1), ticks.refresh(1), ticks.limit(app.tables[0], 1)] == [0, True, 1]
+    assert [ticks.tick_limit(app.tables[0], 1), ticks.refresh(1), ticks.tick_limit(app.tables[0], 1)] == [0, True, 1]
     assert registry.asked == [7, 9]
     nobody = Registry([])
     nobody.is_away = True
     other = make(nobody, app)
-    assert [other.refresh(1), other.limit(app.tables[0], 5), other.waiting(1)] == [False, 1, []]
+    assert [other.refresh(1), other.tick_limit(app.tables[0], 5), other.find_waiting(1)] == [False, 1, []]
     write_bronze(tmp_path, records(9, tick=2))
     assert other.refresh(2), "no new id: nobody has to be asked"
 
@@ -90,13 +90,13 @@ def test_while_the_registry_is_away_its_streams_wait(make: Any, tmp_path: Path) 
     registry.is_away = True
     ticks = make(registry, app)
     assert not ticks.refresh(1)
-    (waiting,) = ticks.waiting(1)
+    (waiting,) = ticks.find_waiting(1)
     assert (waiting.topic, waiting.tick, waiting.reason, waiting.readers) == ("t", 0, "no answer", ("rows",))
     with pytest.raises(RegistryUnavailable, match="topic 't': no answer Bronze has all records; rows waits at tick 0"):
-        ticks.check(1)
+        ticks.check_known(1)
     registry.is_away = False
     assert ticks.refresh(1)
-    ticks.check(1)
+    ticks.check_known(1)
 
 
 def test_keys_and_values_of_a_topic_are_looked_up_apart(make: Any, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_keys_and_values_of_a_topic_are_looked_up_apart(make: Any, tmp_path: Pat
     assert make(registry, app_of()).refresh(1)
     assert registry.asked == [7]
     ticks = make(registry, app_of("kafka", "avro"))
-    assert ticks.waiting(1) != []
+    assert ticks.find_waiting(1) != []
     assert ticks.refresh(1)
     assert registry.asked == [7, 3]
 
@@ -116,7 +116,7 @@ def test_an_unknown_id_is_a_record_s_fault_if_the_registry_has_others(make: Any,
     registry, app = Registry([7]), app_of()
     ticks = make(registry, app)
     assert not ticks.refresh(1), "it may be the wrong registry"
-    assert "is it the right one?" in ticks.waiting(1)[0].reason
+    assert "is it the right one?" in ticks.find_waiting(1)[0].reason
     write_bronze(tmp_path, records(7, 7, tick=2))
     assert ticks.refresh(2)
     registry.ids.add(99)

@@ -288,7 +288,7 @@ def test_one_reader_holds_nothing(bench: Bench) -> None:
 
 @pytest.mark.rotated
 def test_a_table_whose_batch_is_divided_is_no_reader(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SilverWriter, "in_one_go", lambda writer, to: writer.table is not HOURS)
+    monkeypatch.setattr(SilverWriter, "takes_all_at_once", lambda writer, to: writer.table is not HOURS)
     app = lh.app(LATEST, HOURS)
     records = history(ticks=1)
     bench.write(app, records)

@@ -54,14 +54,14 @@ def test_a_writer_that_ended_between_the_two_commits(
 
     layout = Layout(str(tmp_path / "lake"))
     last = write_bronze(open_lake(spark, layout), APP, history())
-    show, ends = SilverWriter._show, {2}
+    show, ends = SilverWriter._update_visible, {2}
 
     def ending(writer: SilverWriter, to: int, *arguments: Any) -> None:
-        if to in ends and writer.applied < to:
+        if to in ends and writer.applied_tick < to:
             raise Ended
         show(writer, to, *arguments)
 
-    monkeypatch.setattr(SilverWriter, "_show", ending)
+    monkeypatch.setattr(SilverWriter, "_update_visible", ending)
     with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up(1)
         with pytest.raises(Ended):

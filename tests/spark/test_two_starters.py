@@ -106,13 +106,15 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
     with zombie:
         zombie.apply(1, NoneBad())
         state = interventions.take_over_bronze(open_lake(spark, layout))
-        interventions.decide(
+        interventions.record_intervention(
             open_lake(spark, layout), state, InterventionRequest("revert", ("counted",), {"cut": None})
         )
         with successor:
             before = read_progress(spark, visible_place(layout, COUNTED))
             with pytest.raises(Fenced):
-                zombie._decide(interventions.read_interventions(open_lake(spark, layout), "counted")[0], NoneBad())
+                zombie._apply_intervention(
+                    interventions.read_interventions(open_lake(spark, layout), "counted")[0], NoneBad()
+                )
             assert read_progress(spark, visible_place(layout, COUNTED)) == before
 
 
@@ -124,7 +126,7 @@ def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSessi
     frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
     append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
     with pytest.raises(Fenced):
-        interventions.decide(open_lake(spark, layout), zombie, InterventionRequest("refold", ("counted",)))
+        interventions.record_intervention(open_lake(spark, layout), zombie, InterventionRequest("refold", ("counted",)))
     assert interventions.read_interventions(open_lake(spark, layout), "counted") == []
     with pytest.raises(Fenced):
         append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
-    from lakehouse.spark.silver.upkeep import Policy
+    from lakehouse.spark.silver.upkeep import UpkeepPolicy
 
 EVENTS = lh.stream("events", key="id string", schema="n bigint")
 SUMS = EVENTS.group_by("id").agg(n=lh.count(), total=lh.sum("n")).table("sums")
@@ -52,10 +52,10 @@ def history(ticks: int, first: int = 1) -> list[Record]:
     return made
 
 
-def policy(keep_ms: int = 7 * DAY, *, every_ms: int = DAY, vacuum: bool = True) -> Policy:
-    from lakehouse.spark.silver.upkeep import Policy
+def policy(keep_ms: int = 7 * DAY, *, every_ms: int = DAY, vacuum: bool = True) -> UpkeepPolicy:
+    from lakehouse.spark.silver.upkeep import UpkeepPolicy
 
-    return Policy(3, keep_ms, every_ms, None, vacuum)
+    return UpkeepPolicy(3, keep_ms, every_ms, None, vacuum)
 
 
 class Killed(Exception):
@@ -109,7 +109,7 @@ class Bench:
         then = [record for record in self.records if record.tick <= tick]
         return dict(model.run(APP, then, decode_record).tables[table.name])
 
-    def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
+    def upkeep(self, table: Table, policy: UpkeepPolicy, published: dict[str, int] | None = None) -> dict[str, Any]:
         from lakehouse.spark.silver.upkeep import upkeep_table
 
         outcome = upkeep_table(self.lake.open(table), policy, datetime.now(UTC), published)
@@ -193,9 +193,9 @@ def test_few_files_and_every_version_as_before(
     # The silver query wakes up over the compacted bronze, and finds nothing new there.
     seen: list[tuple[int, int]] = []
     with Silver(bench.lake, APP, lambda tick, records: seen.append((tick, records))) as silver:
-        query = silver.start(available_now=True)
+        query = silver.start_query(available_now=True)
         query.awaitTermination()
-        silver.check(query)
+        silver.check_query(query)
     assert seen == []
     bench.add(1)
     assert bench.lake.open(SUMS).read_progress().tick == 6

@@ -77,7 +77,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
     from lakehouse.lake.control.lease import Lease
     from lakehouse.lake.layout import Layout
     from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
-    from lakehouse.spark.silver.upkeep import Policy
+    from lakehouse.spark.silver.upkeep import UpkeepPolicy
 
     layout = Layout(str(tmp_path))
     names = [
@@ -89,7 +89,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
         file = tmp_path / "control" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{}")
-    policy = Policy(32, 7 * DAY, DAY, None)
+    policy = UpkeepPolicy(32, 7 * DAY, DAY, None)
     soon, later = (datetime.fromtimestamp(time.time() + 86400 * days, UTC) for days in (6, 8))
 
     def left() -> set[str]:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import lakehouse as lh
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.spark.history import anchors
-from lakehouse.spark.silver.upkeep import Policy, upkeep_table
+from lakehouse.spark.silver.upkeep import UpkeepPolicy, upkeep_table
 
 from ..bench import Bench
 from ..rows import A, records_of
@@ -19,7 +19,7 @@ from .test_restored_rows import restored
 
 APP = lh.app(A)
 HOUR = 3_600_000
-POLICY = Policy(32, HOUR, 24 * HOUR, None, vacuum=False)
+POLICY = UpkeepPolicy(32, HOUR, 24 * HOUR, None, vacuum=False)
 HISTORY = [("a", name, {"g": "g", "n": number, "to": None}) for number, name in enumerate("xyzxyz")]
 
 

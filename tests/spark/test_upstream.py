@@ -80,17 +80,17 @@ def test_a_revert_of_an_upstream_table_reaches_what_reads_it(bench: Bench) -> No
     for app in (KEEPER, READER):
         bench.catch_up(app, last)
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, InterventionRequest("revert", ("a_",), Cut(1).details()))
+    interventions.record_intervention(bench.lake, state, InterventionRequest("revert", ("a_",), Cut(1).details()))
     before = bench.rows(CHAIN)
     with Silver(bench.lake, READER, lambda tick, count: None) as reader:
         reader.catch_up()
-        waiting = {item.upstream: (item.tick, item.readers) for item in reader.waiting()}
+        waiting = {item.upstream: (item.tick, item.readers) for item in reader.find_waiting()}
         assert waiting["a_"] == (last, ("chain", "outer_", "sizes", "met"))
         assert bench.rows(CHAIN) == before
         bench.catch_up(KEEPER, last + 1)
-        assert reader.waiting() != []  # who asks takes nothing away
+        assert reader.find_waiting() != []  # who asks takes nothing away
         reader.catch_up_with_upstream()
-        assert reader.waiting() == []
+        assert reader.find_waiting() == []
     assert bench.rows(A) == bench.rows(A, AtTick(1))
     for table in READER.tables:
         assert bench.rows(table) == bench.rebuilt(table, last + 1), table.name

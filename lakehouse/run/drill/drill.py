@@ -191,7 +191,7 @@ class _RunningDrill:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
         present_logic.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
-        with Silver(target_table.lake, self._alone, lambda tick, records: None, stops=False) as silver:
+        with Silver(target_table.lake, self._alone, lambda tick, records: None, stops_run=False) as silver:
             silver.catch_up(self.tick)
         return target_table.lake.read(target_table.visible.path)
 
@@ -212,12 +212,12 @@ class _RunningDrill:
         )
 
     def _run_query(self, copied_table: OpenTable) -> None:
-        with Silver(copied_table.lake, self._alone, lambda tick, records: None, stops=False) as silver:
-            query = silver.start(available_now=True)
+        with Silver(copied_table.lake, self._alone, lambda tick, records: None, stops_run=False) as silver:
+            query = silver.start_query(available_now=True)
             try:
                 query.awaitTermination()
             finally:
-                silver.check(query)
+                silver.check_query(query)
 
     def _write_rows(self, target_table: OpenTable, restored_rows: DataFrame) -> DataFrame:
         restored_rows.write.format("delta").save(target_table.visible.path)

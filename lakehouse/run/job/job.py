@@ -47,7 +47,7 @@ from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.jvm.failure import stop_query
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
+from lakehouse.spark.silver.upkeep import UpkeepPolicy, UpkeepResult, upkeep_bronze, upkeep_quarantine
 from lakehouse.spark.table import checked
 
 if TYPE_CHECKING:
@@ -98,20 +98,20 @@ class Job:
                 with self._ingest() as ingest:
                     with phase("reading snapshots"):
                         self._snapshots.look()
-                    ingest_query = self._start_in_pool("ingest", partial(ingest.start, available_now=True))
+                    ingest_query = self._start_in_pool("ingest", partial(ingest.start_query, available_now=True))
                     try:
                         # Open the tables while Kafka is read: each takes a second in a cold process.
                         silver = stack.enter_context(self._silver()) if "silver" in parts else None
                     except BaseException:
-                        ingest.stop(ingest_query)
+                        ingest.stop_query(ingest_query)
                         raise
                     with phase("reading Kafka"):
-                        _await_query(ingest_query, ingest.check)
+                        _await_query(ingest_query, ingest.check_query)
             elif "silver" in parts:
                 silver = stack.enter_context(self._silver())
             if silver is not None:
                 with phase("looking for new ticks"):
-                    _await_query(silver.start(available_now=True), silver.check)
+                    _await_query(silver.start_query(available_now=True), silver.check_query)
                 silver.catch_up_with_upstream()
                 self._tell_waiting(silver, patience_seconds=0)
                 silver.check_schemas()
@@ -128,12 +128,12 @@ class Job:
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
                 stack.enter_context(keep_looking(self._snapshots))
-                start_ingest = partial(ingest.start, available_now=False, trigger_seconds=trigger_seconds)
+                start_ingest = partial(ingest.start_query, available_now=False, trigger_seconds=trigger_seconds)
                 running_queries.append((self._start_in_pool("ingest", start_ingest), ingest))
             if "silver" in parts:
                 silver = stack.enter_context(self._silver())
                 running_queries.append(
-                    (self._start_in_pool("silver", partial(silver.start, available_now=False)), silver)
+                    (self._start_in_pool("silver", partial(silver.start_query, available_now=False)), silver)
                 )
             first_look, has_looked = ExitStack(), False
             try:
@@ -145,16 +145,16 @@ class Job:
             except Exception:
                 # A batch's own error says more than the error that a query, or Spark, no longer answers.
                 for query, owner in running_queries:
-                    owner.check(query)
+                    owner.check_query(query)
                 raise
             finally:
                 first_look.close()
                 self._turns.end()
                 for query, owner in running_queries:
-                    owner.stop(query)
+                    owner.stop_query(query)
             for query, owner in running_queries:
                 try:
-                    owner.check(query)
+                    owner.check_query(query)
                 except JobFailed as error:
                     if not stop.is_set():
                         raise
@@ -169,7 +169,7 @@ class Job:
         if ingest is not None and is_due:
             for path, request in intervene.pending_requests(self._layout):
                 if interventions.intervention_tick(self._lake, request.id) is None:
-                    ingest.decide(request)
+                    ingest.record_intervention(request)
                 note.remove(path)
         if silver is None:
             return
@@ -181,7 +181,7 @@ class Job:
 
     def _tell_waiting(self, silver: Silver, patience_seconds: float) -> None:
         """Tell which tables of other applications, or schemas, something has waited for, for some seconds."""
-        for details in self._standstill.look(silver.waiting(), patience_seconds):
+        for details in self._standstill.look(silver.find_waiting(), patience_seconds):
             self._say("waiting", details.pop("tick"), 0, **details)
 
     def _start_in_pool(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -210,7 +210,7 @@ class Job:
         )
         owned_topics = self._app.own_topics
 
-        def keep_up(policy: Policy) -> list[UpkeepResult]:
+        def keep_up(policy: UpkeepPolicy) -> list[UpkeepResult]:
             upkeep_steps = upkeep_bronze(self._lake, owned_topics, policy)
             return upkeep_steps + upkeep_control(self._layout, policy, datetime.now(UTC))
 
@@ -218,14 +218,14 @@ class Job:
 
         def after_tick(tick: int, rows: int) -> None:
             self._tick_records.append((tick, rows))
-            self._say("tick", tick, rows, took=round(ingest.took, 3))
+            self._say("tick", tick, rows, took=round(ingest.tick_seconds, 3))
             upkeeping.run_if_due(tick)
             self._turns.wait_for(tick)
 
         ingest = Ingest(self._lake, feed, after_tick)
         return ingest
 
-    def _upkeeping(self, part: str, work: Callable[[Policy], list[UpkeepResult]]) -> Upkeeping:
+    def _upkeeping(self, part: str, work: Callable[[UpkeepPolicy], list[UpkeepResult]]) -> Upkeeping:
         """Return the upkeep of the tables that a query of this job writes; it reports events."""
 
         def report_done(upkeep_steps: list[UpkeepResult], seconds: float) -> None:
@@ -239,7 +239,7 @@ class Job:
 
         return Upkeeping(self._layout, self._settings.upkeep, part, work, report_done, report_failure)
 
-    def _keep_up(self, policy: Policy) -> list[UpkeepResult]:
+    def _keep_up(self, policy: UpkeepPolicy) -> list[UpkeepResult]:
         upkeep_steps = upkeep_tables(self._lake, self._app, policy, self._app.tables)
         for source in self._app.sources:
             # Another process of the application may write there, or do the upkeep: then it is done at another time.
@@ -277,10 +277,10 @@ class Job:
             def publish(tick: int) -> None:
                 started = time.monotonic()
                 with phase("publishing", f"publishing up to tick {tick:,}"):
-                    for topic, count in publishing.publish(tick, silver.limit):
+                    for topic, count in publishing.publish(tick, silver.tick_limit):
                         self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
                         started = time.monotonic()
-                    for name, count in functions.tell(tick, silver.limit):
+                    for name, count in functions.tell(tick, silver.tick_limit):
                         self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
                         started = time.monotonic()
 
@@ -288,8 +288,8 @@ class Job:
             upkeeping = self._upkeeping(f"silver-{name_hash.hexdigest()[:12]}", self._keep_up)
 
             def after_batch(tick: int, records: int) -> None:
-                self._say("batch", tick, records, took=round(silver.took, 3))
-                for table, failure in silver.failed():
+                self._say("batch", tick, records, took=round(silver.batch_seconds, 3))
+                for table, failure in silver.take_failures():
                     kind, subject, reason = "function failed", {"function": failure.function}, {"error": failure.error}
                     if failure.expectation:
                         kind, subject = "expectation unmet", {"expectation": failure.expectation}

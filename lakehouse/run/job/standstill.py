@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.lake.control.writer_leases import is_held, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.spark.silver.schema_ticks import SchemaWaiting
-from lakehouse.spark.silver.upstream_ticks import Waiting
+from lakehouse.spark.silver.upstream_ticks import UpstreamWaiting
 
 
 class Standstill:
@@ -17,10 +17,12 @@ class Standstill:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._since: dict[Waiting | SchemaWaiting, float] = {}  # by the clock of time.monotonic
-        self._told: set[Waiting | SchemaWaiting] = set()
+        self._since: dict[UpstreamWaiting | SchemaWaiting, float] = {}  # by the clock of time.monotonic
+        self._told: set[UpstreamWaiting | SchemaWaiting] = set()
 
-    def look(self, waiting: Sequence[Waiting | SchemaWaiting], patience_seconds: float) -> Iterator[dict[str, Any]]:
+    def look(
+        self, waiting: Sequence[UpstreamWaiting | SchemaWaiting], patience_seconds: float
+    ) -> Iterator[dict[str, Any]]:
         """Yield, as the details of an event, what has waited so long and was not told."""
         now = time.monotonic()
         self._since = {item: self._since.get(item, now) for item in waiting}
@@ -30,7 +32,7 @@ class Standstill:
                 self._told.add(item)
                 yield self._details(item)
 
-    def _details(self, item: Waiting | SchemaWaiting) -> dict[str, Any]:
+    def _details(self, item: UpstreamWaiting | SchemaWaiting) -> dict[str, Any]:
         readers = {"tick": item.tick, "readers": list(item.readers)}
         if isinstance(item, SchemaWaiting):
             return {"topic": item.topic, "reason": item.reason, **readers}

@@ -25,7 +25,7 @@ from lakehouse.spark.cluster.root_cause import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
-from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
+from lakehouse.spark.silver.upkeep import UpkeepPolicy, UpkeepResult
 
 DAY_SECONDS = 86_400.0
 # How often VACUUM runs in the time that versions are kept: listing a folder costs more than a few old files would free.
@@ -44,7 +44,7 @@ class Upkeeping:
         layout: Layout,
         settings: Upkeep,
         part: str,
-        work: Callable[[Policy], list[UpkeepResult]],
+        work: Callable[[UpkeepPolicy], list[UpkeepResult]],
         on_done: Callable[[list[UpkeepResult], float], None],
         on_failure: Callable[[str], None],
     ) -> None:
@@ -91,7 +91,7 @@ class Upkeeping:
 
 
 @phase("upkeep of the tables")
-def upkeep_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[UpkeepResult]:
+def upkeep_tables(lake: OpenLake, app: App, policy: UpkeepPolicy, tables: Iterable[Table]) -> list[UpkeepResult]:
     """Do the upkeep of an application's tables, whose leases the caller holds."""
     upkeep_time, finished_steps = datetime.now(UTC), []
     for table in tables:
@@ -135,11 +135,11 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
             for table in chosen_tables
         ]
         if table_names:
-            return [result for plan in plans for result in plan.expected()]
+            return [result for plan in plans for result in plan.expected_results()]
         plans.append(upkeep.plan_quarantine(lake, app.sources, upkeep_policy))
         plans.append(upkeep.plan_bronze(lake, app.own_topics, upkeep_policy))
         leftovers = plan_control(lake.layout, upkeep_policy, upkeep_time)
-    return [result for plan in plans for result in plan.expected()] + leftovers
+    return [result for plan in plans for result in plan.expected_results()] + leftovers
 
 
 @contextmanager

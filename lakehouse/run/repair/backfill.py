@@ -248,7 +248,7 @@ def build_tables(
     label = f"building {', '.join(table.name for table in tables)} beside"
     with (
         phase("building beside", label, total=total_count, unit="records") as building,
-        Silver(beside_lake, App(tuple(tables), (), sources), on_batch, stops=False) as silver,
+        Silver(beside_lake, App(tuple(tables), (), sources), on_batch, stops_run=False) as silver,
     ):
         silver.catch_up(end_tick)
         for _ in range(CATCH_UPS if end_tick is None else 0):

@@ -25,7 +25,7 @@ from lakehouse.spark.bronze.interventions import InterventionRequest, deciding_p
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.silver.upstream_ticks import Waiting
+from lakehouse.spark.silver.upstream_ticks import UpstreamWaiting
 from lakehouse.spark.silver.writer import latest_complete_tick
 
 POLL_SECONDS = 0.5
@@ -139,7 +139,7 @@ def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
     state = interventions.take_over_bronze(lake)
     if (decision_tick := interventions.intervention_tick(lake, request.id)) is not None:
         return decision_tick
-    return interventions.decide(lake, state, request).tick
+    return interventions.record_intervention(lake, state, request).tick
 
 
 def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: int) -> None:
@@ -151,7 +151,7 @@ def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: 
         silver.catch_up(target_tick)
         if silver.tick >= target_tick:
             return
-        for upstream in (item.upstream for item in silver.waiting() if isinstance(item, Waiting)):
+        for upstream in (item.upstream for item in silver.find_waiting() if isinstance(item, UpstreamWaiting)):
             if not is_held(table_lease(open_table.layout, upstream)):
                 raise StorageError(
                     f"table {open_table.name!r}: the intervention is decided, at tick {target_tick}, and takes effect "

@@ -71,7 +71,7 @@ class SparkReplay:
         lake = open_lake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
         last = write_bronze(lake, app, records)
         for ticks in writers:
-            with Silver(lake, app, lambda tick, count: None, stops=False) as silver:
+            with Silver(lake, app, lambda tick, count: None, stops_run=False) as silver:
                 for tick in ticks:
                     silver.catch_up(tick)
         return read_result(lake, app, records, last)

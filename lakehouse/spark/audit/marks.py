@@ -36,8 +36,8 @@ from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.window import Session, Sliding
 from lakehouse.semantics.time.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
-from lakehouse.spark.bronze import bronze, interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.interventions import Intervention, read_intervention_records, read_interventions
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.latest import LatestFold
 from lakehouse.spark.fold.python_aggregates import PythonFold
@@ -66,7 +66,7 @@ class Scope:
 
     extents: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
     windows). redeclared: whether the declaration has changed since the table was created. skip: see
-    `OpenTable.read_skipped_offsets`. decisions: the interventions up to the tick.
+    `OpenTable.read_skipped_offsets`. interventions: the interventions up to the tick.
     """
 
     opened: OpenTable
@@ -76,7 +76,7 @@ class Scope:
     deep: bool = False
     redeclared: bool = False
     skip: str | None = None
-    decisions: Sequence[Intervention] = ()
+    interventions: Sequence[Intervention] = ()
 
     @property
     def table(self) -> Table:
@@ -99,7 +99,7 @@ class Scope:
     @property
     def in_effect(self) -> list[Intervention]:
         """The interventions whose effect the table has, without those that a revert took back."""
-        return interventions_in_effect(self.decisions, self.tick)
+        return interventions_in_effect(self.interventions, self.tick)
 
     @property
     def is_put_right(self) -> bool:
@@ -128,8 +128,8 @@ class _Marks:
         self._all_rows = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
         self._own_rows = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
-        self._late_places = self._decided_late_places(scope.in_effect)
-        self._is_held = is_still_held(scope.decisions, scope.tick, scope.extents)
+        self._late_places = self._taken_in_late_places(scope.in_effect)
+        self._is_held = is_still_held(scope.interventions, scope.tick, scope.extents)
 
     def row_marks(self) -> Iterator[DataFrame]:
         """Yield the marks of bronze's rows."""
@@ -151,7 +151,7 @@ class _Marks:
             if self._lake.exists(place.path):
                 rows = self._lake.read(place.path).where(F.col("tick") <= self._scope.tick)
                 yield self._mark_rows(drop_skipped(rows, self._scope.skip), "quarantined")
-        if (fixed_records := self._decided_records("fixed", self._scope.in_effect)) is not None:
+        if (fixed_records := self._intervention_records("fixed", self._scope.in_effect)) is not None:
             yield self._mark_rows(fixed_records, "fixed")
 
     def _quarantine_begins(self, place: TablePlace) -> int:
@@ -225,7 +225,7 @@ class _Marks:
         scope = self._scope
         swap_ticks = [
             intervention.at
-            for intervention in interventions.read_interventions(self._lake, self._table.name)
+            for intervention in read_interventions(self._lake, self._table.name)
             if intervention.kind == "swap"
         ]
         late_rows = late.late_rows_at(self._opened, scope.tick, swap_ticks)
@@ -233,14 +233,14 @@ class _Marks:
             yield self._mark_positions(_with_position(late_rows), _kind_code("kept"))
         # A record that was too late by earlier logic may be in time by the present one.
         begin_tick = max(
-            (intervention.at for intervention in scope.decisions if intervention.details.get("changed")),
+            (intervention.at for intervention in scope.interventions if intervention.details.get("changed")),
             default=NO_TICK,
         )
-        decided_places = self._decided_late_places(
+        taken_in_places = self._taken_in_late_places(
             [intervention for intervention in scope.in_effect if intervention.at > begin_tick]
         )
-        if decided_places is not None:
-            yield self._mark_positions(_with_position(decided_places), _kind_code("decided"))
+        if taken_in_places is not None:
+            yield self._mark_positions(_with_position(taken_in_places), _kind_code("decided"))
 
     def latest_marks(self) -> Iterator[DataFrame]:
         """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
@@ -260,15 +260,15 @@ class _Marks:
         """Return the positions that the rows should have, according to bronze and the interventions."""
         return Past(self._opened, anchored=False).visible(Cut(self._scope.tick)).select("_position")
 
-    def _decided_records(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
-        return interventions.read_intervention_records(
-            self._lake, [intervention for intervention in decisions if intervention.kind == kind]
+    def _intervention_records(self, kind: str, interventions: Iterable[Intervention]) -> DataFrame | None:
+        return read_intervention_records(
+            self._lake, [intervention for intervention in interventions if intervention.kind == kind]
         )
 
-    def _decided_late_places(self, decisions: Iterable[Intervention]) -> DataFrame | None:
+    def _taken_in_late_places(self, interventions: Iterable[Intervention]) -> DataFrame | None:
         """Return the places of the late records that these interventions take in; None if there are none."""
-        decided_records = self._decided_records("late", decisions)
-        return None if decided_records is None else decided_records.select(*late.PLACE).distinct()
+        intervention_records = self._intervention_records("late", interventions)
+        return None if intervention_records is None else intervention_records.select(*late.PLACE).distinct()
 
     def _mark_rows(self, rows: DataFrame, kind: str) -> DataFrame:
         """Return the marks of rows that have bronze's columns."""
@@ -304,7 +304,7 @@ def _with_position(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_position", F.struct(*late.PLACE))
 
 
-def is_still_held(decisions: Sequence[Intervention], tick: int, extents: list[Extent]) -> Column | None:
+def is_still_held(interventions: Sequence[Intervention], tick: int, extents: list[Extent]) -> Column | None:
     """Return whether a table still has a record at a tick, by the record's position; None: it has all that it took in.
 
     extents: the partitions of the table's stream, which give the id of a position's topic.
@@ -313,14 +313,14 @@ def is_still_held(decisions: Sequence[Intervention], tick: int, extents: list[Ex
     """
     table_changes = [
         intervention
-        for intervention in decisions
+        for intervention in interventions
         if intervention.at <= tick and intervention.kind in ("revert", "swap")
     ]
     if not table_changes or table_changes[-1].kind == "swap":
         return None
     last_revert, cut = table_changes[-1], cut_from_details(table_changes[-1].details)
     is_held = F.col("_position.tick") <= cut.tick
-    if (was_held := is_still_held(decisions, cut.tick, extents)) is not None:
+    if (was_held := is_still_held(interventions, cut.tick, extents)) is not None:
         is_held &= was_held
     if (time_condition := is_in_time(cut)) is not None:
         is_held &= time_condition

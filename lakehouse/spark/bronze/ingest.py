@@ -60,7 +60,7 @@ class Ingest:
         self._accepted_gaps: list[gaps.Gap] = []
         self._catching = Catching(self._batch)
         self._record_bytes: float | None = None  # the average size of a record in the last tick
-        self.took = 0.0  # the seconds of the last tick
+        self.tick_seconds = 0.0  # the seconds of the last tick
         self._batch_phase = Phase("records", "records to bronze")
         self._suspect = careful.Suspect(lake.layout.careful)
         self._lock = threading.Lock()  # a batch or an intervention writes a tick, never both at once
@@ -69,10 +69,10 @@ class Ingest:
     def tick(self) -> int:
         return self._state.tick
 
-    def decide(self, request: InterventionRequest) -> int:
+    def record_intervention(self, request: InterventionRequest) -> int:
         """Record an intervention between two ticks; return the intervention's tick."""
         with self._lock:
-            self._state = interventions.decide(self._lake, self._state, request)
+            self._state = interventions.record_intervention(self._lake, self._state, request)
             return self._state.tick
 
     def __enter__(self) -> Ingest:
@@ -219,7 +219,7 @@ class Ingest:
                 ends[name] = moved_ends
         return starts, ends
 
-    def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
+    def start_query(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query: it ends when all that Kafka has now is ingested, or never. Its checkpoint is always new."""
         kafka_topics = self._look()
         starts = {
@@ -242,11 +242,11 @@ class Ingest:
             writer = writer.trigger(processingTime=f"{trigger_seconds} seconds")
         return writer.start()
 
-    def stop(self, query: StreamingQuery) -> None:
+    def stop_query(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
         self._catching.stop(query)
 
-    def check(self, query: StreamingQuery) -> None:
+    def check_query(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if there was one: for lost records, DataLoss with the exact ranges."""
         self._catching.wait()
         is_ours = isinstance(self._catching.error, LakehouseError)
@@ -350,7 +350,7 @@ class Ingest:
         self._state, volume = append_tick(frame, self._layout, self._state, ends, self._run, own)
         if volume.rows:
             self._record_bytes = volume.bytes / volume.rows
-        self.took = time.monotonic() - start_time
+        self.tick_seconds = time.monotonic() - start_time
         self._batch_phase.done += volume.rows
         self._on_tick(self._state.tick, volume.rows)
 

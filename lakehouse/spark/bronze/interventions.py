@@ -106,7 +106,7 @@ def keep_records(lake: OpenLake, records: DataFrame) -> str:
     return intervention_id
 
 
-def decide(lake: OpenLake, state: BronzeState, request: InterventionRequest) -> BronzeState:
+def record_intervention(lake: OpenLake, state: BronzeState, request: InterventionRequest) -> BronzeState:
     """Record an intervention, and append its tick; return bronze's state after that tick.
 
     state: bronze as its writer knows it. The tick comes last, so that every reader of the tick finds its intervention.

@@ -20,8 +20,7 @@ from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.operator import refuse_history
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze.interventions import Intervention, read_interventions
 from lakehouse.spark.changelog.closing import closed_windows
 from lakehouse.spark.changelog.emitted import let_through
 from lakehouse.spark.changelog.opening_rows import ChangelogBase
@@ -68,7 +67,7 @@ def per_event(
     if after_tick == NO_TICK and not rebuilt:
         present_logic.refuse_other_logic_above(open_table, after_tick, to_tick)
         # A history from the first tick is that of one logic.
-        rebuilt = any(map(present_logic.brings_other_logic, _decisions_of(open_table)))
+        rebuilt = any(map(present_logic.brings_other_logic, _interventions_of(open_table)))
     present_tick = present_logic.present_since(open_table) if rebuilt else NO_TICK
     change_parts = []
     if present_tick > after_tick:  # nothing changes at the tick at which the present logic was swapped in
@@ -102,26 +101,26 @@ def _split_changes(
     """
     change_parts = []
     make_part = partial(_Changes, open_table, cut=cut, rebuilt=rebuilt, of_state=of_state)
-    all_decisions = _decisions_of(open_table)
-    decisions = [decision for decision in all_decisions if after_tick < decision.at <= to_tick]
+    all_interventions = _interventions_of(open_table)
+    interventions = [intervention for intervention in all_interventions if after_tick < intervention.at <= to_tick]
     # Only earlier logic could tell the changes before a swap to other logic: they are in the change that the swap is.
-    decisions = [*present_logic.without_earlier_logic(decisions)]
-    if decisions and present_logic.brings_other_logic(decisions[0]):
-        swap, decisions = decisions[0], decisions[1:]
+    interventions = [*present_logic.without_earlier_logic(interventions)]
+    if interventions and present_logic.brings_other_logic(interventions[0]):
+        swap, interventions = interventions[0], interventions[1:]
         change_parts, after_tick = [make_part(after_tick, swap.at, swap)], swap.at
     elif timelines.has_rows(open_table, after_tick, to_tick):
-        present_logic.refuse_earlier_logic(open_table.name, all_decisions, after_tick, to_tick)
-    for decision in decisions:
+        present_logic.refuse_earlier_logic(open_table.name, all_interventions, after_tick, to_tick)
+    for intervention in interventions:
         change_parts += [
-            make_part(after_tick, decision.at - 1),
-            make_part(decision.at - 1, decision.at, decision),
+            make_part(after_tick, intervention.at - 1),
+            make_part(intervention.at - 1, intervention.at, intervention),
         ]
-        after_tick = decision.at
+        after_tick = intervention.at
     return [*change_parts, make_part(after_tick, to_tick)]
 
 
-def _decisions_of(open_table: OpenTable) -> list[Intervention]:
-    return interventions.read_interventions(open_table.lake, open_table.name)
+def _interventions_of(open_table: OpenTable) -> list[Intervention]:
+    return read_interventions(open_table.lake, open_table.name)
 
 
 class _Changes:
@@ -160,7 +159,7 @@ class _Changes:
     def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
         if self._intervention is not None:
-            changes = self._decision_changes(self._intervention)
+            changes = self._intervention_changes(self._intervention)
         else:
             changes = self._folded_changes()
         # An intervention's changes of final results come from visible rows, which have passed these operators already.
@@ -194,13 +193,13 @@ class _Changes:
         time_condition = cut_filter.is_in_time(self._cut)
         return records if time_condition is None else records.where(time_condition)
 
-    def _decision_changes(self, decision: Intervention) -> DataFrame:
+    def _intervention_changes(self, intervention: Intervention) -> DataFrame:
         """Return an intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
-        frame = Past(self._open_table).changed(decision, self.after_tick, visible=self._shows_final, cut=self._cut)
+        frame = Past(self._open_table).changed(intervention, self.after_tick, visible=self._shows_final, cut=self._cut)
         frame = frame if self._of_state else self._fold.without_markers(frame)
         change_number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
-        position_fields = [F.lit(decision.at), F.lit(0), F.lit(""), F.lit(-1), change_number, F.array()]
+        position_fields = [F.lit(intervention.at), F.lit(0), F.lit(""), F.lit(-1), change_number, F.array()]
         event_time = F.unix_millis("_event_time")
         frame = frame.withColumns(
             {"_position": F.struct(*position_fields).cast(POSITION_TYPE), "_event_time_ms": event_time}

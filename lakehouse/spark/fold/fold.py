@@ -34,7 +34,7 @@ class FoldedBatch:
 
     bad: the bad records by source. late_rows: the late records (see `lakehouse.spark.table.late`); read them only if
     `late` is not 0. late_joins: the records too late for joins of streams. times: the smallest and the largest event
-    time (milliseconds) of the records that reach the table. failed: the users' functions that failed on some of them.
+    time (milliseconds) of the records that reach the table. failures: the users' functions that failed on some of them.
     """
 
     batch: HeldFrame = field(init=False)
@@ -46,7 +46,7 @@ class FoldedBatch:
     late_joins: dict[StreamJoin, DataFrame] = field(default_factory=dict)
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
-    failed: tuple[Failed, ...] = ()
+    failures: tuple[Failed, ...] = ()
     held_memory: list[InMemory] = field(default_factory=list)
 
     def release(self) -> None:
@@ -164,7 +164,7 @@ def _fold_counted(
         memory.was_read()
     held_memory.append(folded_batch.batch.memory)
     folded_batch.records, folded_batch.bad = batch_counter.records()
-    folded_batch.failed = batch_counter.result()
+    folded_batch.failures = batch_counter.result()
     folded_batch.null_keys = null_key_observation.get["null_keys"]
     event_times = time_observation.get
     folded_batch.times = None if event_times["first"] is None else (event_times["first"], event_times["last"])

@@ -28,8 +28,8 @@ from lakehouse.plan.evolution.change import DECLARATION, declaration_of
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.clock import ClockState
 from lakehouse.semantics.time.moment import Offsets
-from lakehouse.spark.bronze import bronze, interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.interventions import Intervention, read_fixed_records, read_interventions
 from lakehouse.spark.content import row_image
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark, with_stream_time
 from lakehouse.spark.fold.forms.aggregates import same_key
@@ -42,7 +42,7 @@ from lakehouse.spark.table import tables, timelines
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import read_properties, table_id
 
-WHOLE = ("revert", "swap")  # interventions that replace the whole table
+REPLACING_KINDS = ("revert", "swap")  # interventions that replace the whole table
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Past:
     """One table's past."""
 
     def __init__(
-        self, open_table: OpenTable, extra_decisions: Sequence[Intervention] = (), *, anchored: bool = True
+        self, open_table: OpenTable, extra_interventions: Sequence[Intervention] = (), *, anchored: bool = True
     ) -> None:
-        """extra_decisions: interventions that are not recorded, to see their effect.
+        """extra_interventions: interventions that are not recorded, to see their effect.
 
         anchored: False folds everything from bronze, also of the tables above.
         """
@@ -67,7 +67,7 @@ class Past:
         spark, table = open_table.spark, open_table.table
         self._fold = tables.table_fold(spark, table)
         self._anchored, self._input = anchored, replace(input_of(open_table), rebuilt=not anchored)
-        self._decisions = [*interventions.read_interventions(open_table.lake, open_table.name), *extra_decisions]
+        self._interventions = [*read_interventions(open_table.lake, open_table.name), *extra_interventions]
         self._columns = tables.state_schema(spark, table)
         self._visible_columns = tables.visible_schema(spark, table)
         self._anchors_by_cut: dict[Cut, Anchor] = {}
@@ -90,29 +90,36 @@ class Past:
         """Return all that the table keeps at a moment; no row has expired since the anchor where the read begins."""
         base_anchor = self._base_anchor(cut)
         tick, state = base_anchor.tick, State(base_anchor.rows, base_anchor.visible)
-        later_decisions = [decision for decision in self._decisions if base_anchor.tick < decision.at <= cut.tick]
-        if whole_decisions := [decision for decision in later_decisions if decision.kind in WHOLE]:
+        later_interventions = [
+            intervention for intervention in self._interventions if base_anchor.tick < intervention.at <= cut.tick
+        ]
+        if replacements := [
+            intervention for intervention in later_interventions if intervention.kind in REPLACING_KINDS
+        ]:
             # The last of them left nothing from before it.
-            tick, state = whole_decisions[-1].at, self._state_after(state, whole_decisions[-1], cut)
-        for decision in [decision for decision in later_decisions if decision.at > tick]:
-            state = replace(state, rows=self._fold_ticks(state.rows, tick, decision.at - 1, cut))
-            state, tick = self._state_after(state, decision, cut), decision.at
+            tick, state = replacements[-1].at, self._state_after(state, replacements[-1], cut)
+        for intervention in [intervention for intervention in later_interventions if intervention.at > tick]:
+            state = replace(state, rows=self._fold_ticks(state.rows, tick, intervention.at - 1, cut))
+            state, tick = self._state_after(state, intervention, cut), intervention.at
         return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut))
 
-    def changed(self, decision: Intervention, before_tick: int, *, visible: bool, cut: Cut | None = None) -> DataFrame:
+    def changed(
+        self, intervention: Intervention, before_tick: int, *, visible: bool, cut: Cut | None = None
+    ) -> DataFrame:
         """Return the rows that an intervention changes, with their new values or `_tombstone`.
 
         before_tick: the last tick that the table took in before the intervention. visible: the rows of the visible
         table, not of the state; only for final results. cut: which records count; None for all.
         """
         cut_before, cut_after = (
-            Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (before_tick, decision.at)
+            Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (before_tick, intervention.at)
         )
         if visible:
             return self.changes_between(self.visible(cut_before), self.visible(cut_after))
-        state, committed_rows = self.state(cut_before), self._committed_rows(decision) if cut_after.whole else None
+        state, committed_rows = self.state(cut_before), self._committed_rows(intervention) if cut_after.whole else None
         return self.changes_between(
-            state.rows, self._state_after(state, decision, cut_after).rows if committed_rows is None else committed_rows
+            state.rows,
+            self._state_after(state, intervention, cut_after).rows if committed_rows is None else committed_rows,
         )
 
     def changes_between(self, old_rows: DataFrame, new_rows: DataFrame) -> DataFrame:
@@ -132,27 +139,27 @@ class Past:
         )
         return changed_rows.withColumn("_tombstone", F.lit(False)).unionByName(gone_rows, allowMissingColumns=True)
 
-    def _committed_rows(self, decision: Intervention) -> DataFrame | None:
+    def _committed_rows(self, intervention: Intervention) -> DataFrame | None:
         """Return the result of an intervention, if the table has it already: its source may be gone."""
         table_place = self._open_table.state
         if not self._lake.exists(table_place.path):
             return None
-        for commit in self._lake.commits(table_place, decision.at, decision.at):
-            if commit.tick == decision.at and commit.content and commit.content.operation == decision.kind:
+        for commit in self._lake.commits(table_place, intervention.at, intervention.at):
+            if commit.tick == intervention.at and commit.content and commit.content.operation == intervention.kind:
                 try:
                     return _with_columns(self._lake.past(table_place.path, commit.version), self._columns)
                 except AnalysisException:
                     return None  # Delta no longer has its files
         return None
 
-    def _state_after(self, state: State, decision: Intervention, cut: Cut) -> State:
+    def _state_after(self, state: State, intervention: Intervention, cut: Cut) -> State:
         """Return the state after an intervention."""
         table = self._table
-        clock = self._clock_at(decision.at if decision.kind == "swap" else decision.at - 1)
+        clock = self._clock_at(intervention.at if intervention.kind == "swap" else intervention.at - 1)
         watermark = clock.watermark if clock is not None else None
-        if decision.kind in WHOLE:
-            return self._replacement_state(decision, cut, watermark)
-        rebuilt_rows = refold.refold_touched(self._open_table, self._fold, self._decisions, decision, cut)
+        if intervention.kind in REPLACING_KINDS:
+            return self._replacement_state(intervention, cut, watermark)
+        rebuilt_rows = refold.refold_touched(self._open_table, self._fold, self._interventions, intervention, cut)
         rows, keys, column_names = (
             _with_columns(rebuilt_rows.rows, self._columns),
             rebuilt_rows.keys,
@@ -171,17 +178,17 @@ class Past:
             ]
         )
 
-    def _replacement_state(self, decision: Intervention, cut: Cut, watermark: int | None) -> State:
+    def _replacement_state(self, intervention: Intervention, cut: Cut, watermark: int | None) -> State:
         """Return the new state of the whole table: its own earlier state, or that of the table built beside it."""
-        if decision.kind == "revert":
-            source_past, source_cut = self, cut_from_details(decision.details)
+        if intervention.kind == "revert":
+            source_past, source_cut = self, cut_from_details(intervention.details)
             if self._anchored and cut.whole:
-                version_rows = self._rows_of_version(decision)
+                version_rows = self._rows_of_version(intervention)
                 if version_rows is not None:
                     return State(version_rows)
         else:
-            source_past = Past(built_table(self._open_table, decision), anchored=self._anchored)
-            source_cut = Cut(decision.at - 1)
+            source_past = Past(built_table(self._open_table, intervention), anchored=self._anchored)
+            source_cut = Cut(intervention.at - 1)
         source_cut = source_cut.within(cut)
         source_state = source_past.state(source_cut)
         if source_state.visible is None:
@@ -207,7 +214,11 @@ class Past:
     def _clock_at(self, tick: int) -> ClockState | None:
         """Return the clock at a tick; for a swap that is not applied yet, the clock of the table that was built."""
         open_table = self._open_table
-        swaps = [decision for decision in self._decisions if decision.kind == "swap" and decision.at <= tick]
+        swaps = [
+            intervention
+            for intervention in self._interventions
+            if intervention.kind == "swap" and intervention.at <= tick
+        ]
         if swaps and self._table.has_clock and open_table.read_progress().tick < swaps[-1].at:
             open_table = built_table(open_table, swaps[-1])
         return table_clock.clock_at(open_table, tick)
@@ -250,7 +261,7 @@ class Past:
     def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut) -> DataFrame:
         if not timelines.has_rows(self._open_table, after_tick, to_tick):
             return rows
-        present_logic.refuse_earlier_logic(self._table.name, self._decisions, after_tick, to_tick)
+        present_logic.refuse_earlier_logic(self._table.name, self._interventions, after_tick, to_tick)
         present_logic.refuse_other_logic_above(self._open_table, after_tick, to_tick)
         clock = self._clock_at(after_tick)
         arrived_records = self._arriving_records(after_tick, to_tick, cut, clock)
@@ -258,7 +269,7 @@ class Past:
         return _with_columns(self._fold.rows_after(rows_before, arrived_records), self._columns)
 
     def _arriving_records(self, after_tick: int, to_tick: int, cut: Cut, clock: ClockState | None) -> DataFrame:
-        fixed_rows = interventions.read_fixed_records(self._lake, self._decisions)
+        fixed_rows = read_fixed_records(self._lake, self._interventions)
 
         def filter_rows(bronze_rows: DataFrame) -> DataFrame:
             return cut_filter.filter_counting_rows(
@@ -285,25 +296,25 @@ class Past:
         return running_clock.after().watermark
 
 
-def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
+def built_table(open_table: OpenTable, intervention: Intervention) -> OpenTable:
     """Return the table that a swap brings, as it was built; if it is gone, or has other logic, an empty place.
 
     A read at the empty place gives the same rows, folded from bronze.
     """
-    table_beside = beside_for(open_table, decision)
+    table_beside = beside_for(open_table, intervention)
     table_properties = (
         read_properties(open_table.spark, table_beside.visible.path) if table_beside.table_exists() else {}
     )
     is_there = table_properties.get(DECLARATION) == declaration_of(open_table.table)
-    return table_beside if is_there else beside_for(open_table, decision, "-removed")
+    return table_beside if is_there else beside_for(open_table, intervention, "-removed")
 
 
-def beside_for(open_table: OpenTable, decision: Intervention, ending: str = "") -> OpenTable:
+def beside_for(open_table: OpenTable, intervention: Intervention, ending: str = "") -> OpenTable:
     """Return the table in the set that was built for a swap, or in another one of its name with an ending.
 
     A deployment's swap names the tables that were built in one set, with digests of their declarations.
     """
-    return open_table.beside(f"{decision.details['beside']}{ending}", decision.details.get("members", ()))
+    return open_table.beside(f"{intervention.details['beside']}{ending}", intervention.details.get("members", ()))
 
 
 def _with_columns(rows: DataFrame, columns: StructType) -> DataFrame:

@@ -12,8 +12,7 @@ from lakehouse.errors import NotFound
 from lakehouse.plan.evolution import change
 from lakehouse.plan.evolution.change import Evolution
 from lakehouse.semantics.commit_number import EVER, NO_TICK
-from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze.interventions import Intervention, read_interventions
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import timelines
 from lakehouse.spark.transaction import read_properties
@@ -31,18 +30,18 @@ def present_since(open_table: OpenTable) -> int:
         (present_since(open_table.lake.open(upstream)) for upstream in open_table.table.stream.reads), default=NO_TICK
     )
     swaps = [
-        decision
-        for decision in interventions.read_interventions(open_table.lake, open_table.name)
-        if decision.kind == "swap"
+        intervention
+        for intervention in read_interventions(open_table.lake, open_table.name)
+        if intervention.kind == "swap"
     ]
-    own_ticks = [decision.at for decision in swaps if brings_other_logic(decision)]
+    own_ticks = [intervention.at for intervention in swaps if brings_other_logic(intervention)]
     needed_tick = max(
         [NO_TICK, *own_ticks[-1:], *([latest_above] if latest_above > open_table.read_begin_tick() else [])]
     )
     return (
         needed_tick
         if needed_tick == NO_TICK
-        else min((decision.at for decision in swaps if decision.at >= needed_tick), default=EVER)
+        else min((intervention.at for intervention in swaps if intervention.at >= needed_tick), default=EVER)
     )
 
 
@@ -99,26 +98,30 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
             )
 
 
-def brings_other_logic(decision: Intervention) -> bool:
+def brings_other_logic(intervention: Intervention) -> bool:
     """Say whether an intervention swaps in rows of another declaration, of the table itself or of a table above it."""
-    return bool(decision.details.get("changed"))
+    return bool(intervention.details.get("changed"))
 
 
-def without_earlier_logic(decisions: Sequence[Intervention]) -> Sequence[Intervention]:
+def without_earlier_logic(interventions: Sequence[Intervention]) -> Sequence[Intervention]:
     """Return interventions from the last one on that brings other logic; all of them if none does.
 
     Only earlier logic could apply those before it, and it replaces all rows.
     """
-    numbers = [number for number, decision in enumerate(decisions) if brings_other_logic(decision)]
-    return decisions[numbers[-1] :] if numbers else decisions
+    numbers = [number for number, intervention in enumerate(interventions) if brings_other_logic(intervention)]
+    return interventions[numbers[-1] :] if numbers else interventions
 
 
-def refuse_earlier_logic(name: str, decisions: Sequence[Intervention], after_tick: int, to_tick: int) -> None:
+def refuse_earlier_logic(name: str, interventions: Sequence[Intervention], after_tick: int, to_tick: int) -> None:
     """Raise NotFound if a table's ticks in (after_tick, to_tick] were, or would have been, taken in by earlier logic.
 
-    decisions: the interventions in the table.
+    interventions: the interventions in the table.
     """
-    later_ticks = [decision.at for decision in decisions if decision.at > to_tick and brings_other_logic(decision)]
+    later_ticks = [
+        intervention.at
+        for intervention in interventions
+        if intervention.at > to_tick and brings_other_logic(intervention)
+    ]
     if later_ticks:
         raise NotFound(
             f"table {name!r} at tick {to_tick}: it had another declaration until tick {later_ticks[-1]}, and no "
@@ -148,8 +151,8 @@ def _not_rebuilt(open_table: OpenTable) -> str:
 def _changed_above(open_table: OpenTable) -> list[tuple[str, Intervention]]:
     """Return the swaps to other logic of the tables above a table."""
     return [
-        (upstream.name, decision)
+        (upstream.name, intervention)
         for upstream in open_table.table.stream.tables
-        for decision in interventions.read_interventions(open_table.lake, upstream.name)
-        if brings_other_logic(decision)
+        for intervention in read_interventions(open_table.lake, upstream.name)
+        if brings_other_logic(intervention)
     ]

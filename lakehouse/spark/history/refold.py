@@ -20,8 +20,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze.interventions import Intervention, read_fixed_records, read_intervention_records
 from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
 from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.table_fold import TableFold
@@ -45,14 +44,18 @@ class RefoldedRows:
 
 
 def refold_touched(
-    open_table: OpenTable, table_fold: TableFold, decisions: list[Intervention], decision: Intervention, cut: Cut
+    open_table: OpenTable,
+    table_fold: TableFold,
+    interventions: list[Intervention],
+    intervention: Intervention,
+    cut: Cut,
 ) -> RefoldedRows:
     """Refold the rows that an intervention touches.
 
-    decisions: all interventions of the table. cut: which records count; its tick is ignored. No row is removed because
-    it expired, or because its final result is out.
+    interventions: all of the table's. cut: which records count; its tick is ignored. No row is removed because it
+    expired, or because its final result is out.
     """
-    return _Refold(open_table, table_fold, decisions, decision, cut).refold()
+    return _Refold(open_table, table_fold, interventions, intervention, cut).refold()
 
 
 class _Refold:
@@ -62,23 +65,23 @@ class _Refold:
         self,
         open_table: OpenTable,
         table_fold: TableFold,
-        decisions: list[Intervention],
-        decision: Intervention,
+        interventions: list[Intervention],
+        intervention: Intervention,
         cut: Cut,
     ) -> None:
         self._open_table, self._table, self._fold = open_table, open_table.table, table_fold
-        self._decision, self._cut = decision, cut
+        self._intervention, self._cut = intervention, cut
         # Without those that a revert took back: their records must not come back with another intervention.
-        self._decisions = interventions_in_effect(decisions, decision.at)
+        self._interventions = interventions_in_effect(interventions, intervention.at)
         self._input = replace(input_of(open_table), forced_places=self._read_forced_places())
 
     def refold(self) -> RefoldedRows:
         records, time_condition = self._judged_records(), cut_filter.is_in_time(self._cut)
         records = records if time_condition is None else records.where(time_condition)
         touched_keys = self._fold.touched_keys(_affected(records, self._affected_records()))
-        if self._decision.kind == "late" and meeting_streams(self._table.stream):
+        if self._intervention.kind == "late" and meeting_streams(self._table.stream):
             touched_keys = touched_keys.unionByName(self._fold.touched_keys(self._vanished_records(records)))
-        if self._decision.kind == "fixed":
+        if self._intervention.kind == "fixed":
             # Rows in which they counted before, by an earlier fix or a schema that fits, are folded without them.
             touched_keys = touched_keys.unionByName(self._fold.touched_keys(self._records_before_fix()))
         touched_keys = touched_keys.distinct().persist()
@@ -101,7 +104,7 @@ class _Refold:
     def _judged_records(self) -> DataFrame:
         """Return the records that reached the table up to the intervention, with the interventions in effect."""
         table = self._table
-        fixed_rows = interventions.read_fixed_records(self._open_table.lake, self._decisions)
+        fixed_rows = read_fixed_records(self._open_table.lake, self._interventions)
         fixed_rows = None if fixed_rows is None else drop_skipped(self._counting_rows(fixed_rows), self._input.skip)
 
         def with_fixes(bronze_rows: DataFrame) -> DataFrame:
@@ -141,20 +144,21 @@ class _Refold:
 
     def _read_forced_places(self) -> DataFrame | None:
         """Return the places of late records that were taken in after all, each with the tick of that; None for none."""
-        late_decisions = [decision for decision in self._decisions if decision.kind == "late"]
-        late_records = interventions.read_intervention_records(self._open_table.lake, late_decisions)
+        late_interventions = [intervention for intervention in self._interventions if intervention.kind == "late"]
+        late_records = read_intervention_records(self._open_table.lake, late_interventions)
         if late_records is None:
             return None
-        decision_ticks = self._open_table.lake.spark.createDataFrame(
-            [(late_decision.id, late_decision.at) for late_decision in late_decisions], "id string, at bigint"
+        intervention_ticks = self._open_table.lake.spark.createDataFrame(
+            [(late_intervention.id, late_intervention.at) for late_intervention in late_interventions],
+            "id string, at bigint",
         )
-        return late_records.select("id", *PLACE).join(F.broadcast(decision_ticks), "id").drop("id")
+        return late_records.select("id", *PLACE).join(F.broadcast(intervention_ticks), "id").drop("id")
 
     def _vanished_records(self, records: DataFrame) -> DataFrame:
         """Return the records that late ones removed from the stream by their matches in a join: the padded ones."""
         earlier_places = self._earlier_forced_places()
         earlier_input = replace(self._input, select_rows=self._counting_rows, forced_places=earlier_places)
-        earlier_records = earlier_input.records(self._fold, None, NO_TICK, self._decision.at)
+        earlier_records = earlier_input.records(self._fold, None, NO_TICK, self._intervention.at)
         place_columns = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
         column_names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
         present_records = records.select("*", *place_columns).select(*column_names).distinct().alias("k")
@@ -167,15 +171,16 @@ class _Refold:
 
     def _earlier_forced_places(self) -> DataFrame | None:
         forced_places = self._input.forced_places
-        return None if forced_places is None else forced_places.where(F.col("at") < self._decision.at)
+        return None if forced_places is None else forced_places.where(F.col("at") < self._intervention.at)
 
     def _records_before_fix(self) -> DataFrame:
         """Return the fixed records as they counted before the fix; bad records did not. No record is late here."""
-        own_fixes = interventions.read_fixed_records(self._open_table.lake, [self._decision])
+        own_fixes = read_fixed_records(self._open_table.lake, [self._intervention])
         assert own_fixes is not None
         fixed_identities = F.broadcast(own_fixes.select(*IDENTITY).distinct())
-        earlier_fixes = interventions.read_fixed_records(
-            self._open_table.lake, [decision for decision in self._decisions if decision.at < self._decision.at]
+        earlier_fixes = read_fixed_records(
+            self._open_table.lake,
+            [intervention for intervention in self._interventions if intervention.at < self._intervention.at],
         )
         if earlier_fixes is not None:
             earlier_fixes = drop_skipped(earlier_fixes, self._input.skip)
@@ -192,11 +197,13 @@ class _Refold:
 
     def _affected_records(self) -> Column | DataFrame:
         """Return the records that the intervention names: a condition on them, or their places."""
-        if self._decision.kind == "refold":
-            return _in_range(self._table, self._decision)
-        decision_records = interventions.read_intervention_records(self._open_table.lake, [self._decision])
-        assert decision_records is not None
-        return decision_records.select(*(PLACE if self._decision.kind == "late" else PLACE_OF_RECORD)).distinct()
+        if self._intervention.kind == "refold":
+            return _in_range(self._table, self._intervention)
+        intervention_records = read_intervention_records(self._open_table.lake, [self._intervention])
+        assert intervention_records is not None
+        return intervention_records.select(
+            *(PLACE if self._intervention.kind == "late" else PLACE_OF_RECORD)
+        ).distinct()
 
     def _counting_rows(self, bronze_rows: DataFrame) -> DataFrame:
         """Return the rows of bronze that count, or that decide whether others are late."""
@@ -204,7 +211,7 @@ class _Refold:
 
     def _stream_records(self, select_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return all records of these rows of bronze that reached the table up to the intervention."""
-        return replace(self._input, select_rows=select_rows).records(self._fold, None, NO_TICK, self._decision.at)
+        return replace(self._input, select_rows=select_rows).records(self._fold, None, NO_TICK, self._intervention.at)
 
 
 def restored_rows(open_table: OpenTable) -> DataFrame | None:
@@ -254,14 +261,14 @@ def replace_fixed(bronze_rows: DataFrame, fixed_rows: DataFrame) -> DataFrame:
     return drop_fixed(bronze_rows, fixed_rows).unionByName(fixed_rows)
 
 
-def _in_range(table: Table, decision: Intervention) -> Column:
+def _in_range(table: Table, intervention: Intervention) -> Column:
     condition = F.lit(True)
-    first_ms, last_ms = decision.details.get("first_ms"), decision.details.get("last_ms")
+    first_ms, last_ms = intervention.details.get("first_ms"), intervention.details.get("last_ms")
     if first_ms is not None:
         condition &= F.col("rowtime") >= first_ms
     if last_ms is not None:
         condition &= F.col("rowtime") <= last_ms
-    if (offsets := decision.details.get("offsets")) is not None:
+    if (offsets := intervention.details.get("offsets")) is not None:
         in_offsets = F.lit(False)
         for topic, partition_ranges in offsets.items():
             for partition, (begin, end) in partition_ranges.items():

@@ -21,7 +21,7 @@ from lakehouse.errors import LeaseHeld
 from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
+from lakehouse.spark.silver.upkeep import UpkeepPolicy, UpkeepResult
 from lakehouse.spark.table.files import DAY_MS
 
 
@@ -40,26 +40,26 @@ class Leftover:
     newest_time: float
 
 
-def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
+def upkeep_control(layout: Layout, policy: UpkeepPolicy, now: datetime) -> list[UpkeepResult]:
     """Remove leftovers older than the retention of versions; the result counts files, not tables.
 
     On stores other than S3 nothing is removed: only a JVM writes there.
     """
     with ExitStack() as held_leases:
-        old_leftovers = _find_old(layout, policy, now, held_leases)
+        old_leftovers = _find_old_leftovers(layout, policy, now, held_leases)
         planned_results = _plan_removal(old_leftovers, policy)
         for leftover in old_leftovers:
-            _remove(leftover)
+            _remove_leftover(leftover)
     return [replace(result, files_after=0, bytes_after=0) for result in planned_results]
 
 
-def plan_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
+def plan_control(layout: Layout, policy: UpkeepPolicy, now: datetime) -> list[UpkeepResult]:
     """Return what `upkeep_control` would remove; nothing, if there is nothing."""
     with ExitStack() as held_leases:
-        return _plan_removal(_find_old(layout, policy, now, held_leases), policy)
+        return _plan_removal(_find_old_leftovers(layout, policy, now, held_leases), policy)
 
 
-def _plan_removal(old_leftovers: list[Leftover], policy: Policy) -> list[UpkeepResult]:
+def _plan_removal(old_leftovers: list[Leftover], policy: UpkeepPolicy) -> list[UpkeepResult]:
     if not old_leftovers:
         return []
     file_count = sum(len(leftover.files) for leftover in old_leftovers)
@@ -68,7 +68,7 @@ def _plan_removal(old_leftovers: list[Leftover], policy: Policy) -> list[UpkeepR
     return [UpkeepResult("control", file_count, file_count, byte_count, byte_count, False, (kept_reason,))]
 
 
-def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitStack) -> list[Leftover]:
+def _find_old_leftovers(layout: Layout, policy: UpkeepPolicy, now: datetime, held_leases: ExitStack) -> list[Leftover]:
     """Return the leftovers that are old enough, and not in use; `held_leases` keeps the leases of what they are of."""
     if not policy.vacuum or (store.is_remote(layout.root) and not store.has_objects(layout.root)):
         return []
@@ -77,11 +77,11 @@ def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitSt
     return [
         leftover
         for leftover in find(layout)
-        if leftover.newest_time < before_time and _is_free(layout, leftover.lease, held_leases)
+        if leftover.newest_time < before_time and _take_lease_if_free(layout, leftover.lease, held_leases)
     ]
 
 
-def _places(layout: Layout) -> list[tuple[str, str, str]]:
+def _leftover_places(layout: Layout) -> list[tuple[str, str, str]]:
     """Return where leftovers are, as folder and pattern, and how the names of their leases begin; empty for none."""
     checkpoints = layout.checkpoints("silver").rpartition("/")[0]
     return [
@@ -93,7 +93,7 @@ def _places(layout: Layout) -> list[tuple[str, str, str]]:
 
 def _find_on_disk(layout: Layout) -> Iterator[Leftover]:
     paths = [(path, "") for path in sorted(Path(layout.root, "control").rglob("*.new")) if path.is_file()]
-    for folder, pattern, lease_start in _places(layout):
+    for folder, pattern, lease_start in _leftover_places(layout):
         found_paths = sorted(Path(folder).glob(pattern))
         paths += [(path, f"{lease_start}{path.name}" if lease_start else "") for path in found_paths]
     for path, lease in paths:
@@ -104,7 +104,7 @@ def _find_on_disk(layout: Layout) -> Iterator[Leftover]:
 
 
 def _find_in_store(layout: Layout) -> Iterator[Leftover]:
-    for folder, pattern, lease_start in _places(layout):
+    for folder, pattern, lease_start in _leftover_places(layout):
         files_by_name: dict[str, list[store.StoredFile]] = defaultdict(list)
         for file in store.objects_below(folder):
             files_by_name[file.path.removeprefix(f"{folder}/").partition("/")[0]].append(file)
@@ -116,7 +116,7 @@ def _find_in_store(layout: Layout) -> Iterator[Leftover]:
             yield Leftover(f"{folder}/{name}", lease, tuple(file.path for file in files), byte_count, newest_time)
 
 
-def _remove(leftover: Leftover) -> None:
+def _remove_leftover(leftover: Leftover) -> None:
     if store.is_remote(leftover.path):
         for file in leftover.files:
             store.delete_object(file)
@@ -126,7 +126,7 @@ def _remove(leftover: Leftover) -> None:
         Path(leftover.path).unlink(missing_ok=True)
 
 
-def _is_free(layout: Layout, lease: str, held_leases: ExitStack) -> bool:
+def _take_lease_if_free(layout: Layout, lease: str, held_leases: ExitStack) -> bool:
     """Say whether a lease is free; if so, take it: `held_leases` keeps it."""
     if lease:
         try:

@@ -34,13 +34,13 @@ class QuarantineReader(Protocol):
     """The writer of a table, as the quarantines of its streams see it."""
 
     table: Table
-    applied: int  # the last tick that the table has taken in
+    applied_tick: int  # the last tick that the table has taken in
 
     @property
-    def looked_through(self) -> int:
+    def seen_tick(self) -> int:
         """The last tick up to which the table has seen all records of its streams: their bad records are written."""
 
-    def prove(self) -> None:
+    def check_ownership(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
 
 
@@ -52,9 +52,11 @@ class Quarantine:
     before the first write, and raises LeaseHeld while another process has another declaration.
     """
 
-    def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader], *, stops: bool = True) -> None:
-        """stops: whether a record can stop the run; not where a table is built beside the live one, to replace it."""
-        self._lake, self._app, self.stops = lake.own_session(), app, stops
+    def __init__(
+        self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader], *, stops_run: bool = True
+    ) -> None:
+        """stops_run: whether a record can stop the run; not where a table is built beside the live one."""
+        self._lake, self._app, self.stops_run = lake.own_session(), app, stops_run
         self._own_topics = app.own_topics
         self._writers = writers
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
@@ -65,12 +67,12 @@ class Quarantine:
     def declare_streams(self) -> None:
         """Note how the streams are declared, and create their quarantines. Raises LeaseHeld, see the class."""
         for source in self._app.sources:
-            with self._writing(source):
+            with self._hold_lease(source):
                 declare_stream(self._lake.layout, self._app, source)
                 quarantine.create_quarantine(self._lake, source)
 
     @contextmanager
-    def _writing(self, source: Source) -> Iterator[None]:
+    def _hold_lease(self, source: Source) -> Iterator[None]:
         """Keep the other threads, and the other processes, from writing to a stream's quarantine."""
         with self._lock, quarantine_lease(self._lake.layout, source.name).acquire_within(PATIENCE_SECONDS):
             yield
@@ -82,20 +84,20 @@ class Quarantine:
         all of the stream's tables have were looked through before. cache: the records that this batch's tables read.
         Raises ExpectationFailed for a record that stops the run, and that nobody has fixed.
         """
-        self._append(source, to_tick, cache)
-        if self.stops:
+        self._append_bad_records(source, to_tick, cache)
+        if self.stops_run:
             self._check_expectations(source, to_tick)
 
-    def _append(self, source: Source, to_tick: int, cache: BatchCache) -> None:
+    def _append_bad_records(self, source: Source, to_tick: int, cache: BatchCache) -> None:
         reading_writers = self._readers_of(source)
         table_place = quarantine_place(self._lake.layout, source.name)
-        with self._writing(source):
+        with self._hold_lease(source):
             written_progress = self._lake.progress(table_place)
             if written_progress.tick >= to_tick:
                 return
-            epoch = self._epoch(source, written_progress.epoch)
+            epoch = self._current_epoch(source, written_progress.epoch)
             after_tick = max(
-                written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
+                written_progress.tick, min((writer.seen_tick for writer in reading_writers), default=NO_TICK)
             )
             new_rows = bronze.read_ticks(self._lake, [source.topic], after_tick, to_tick, self._own_topics)
             check_schemas(self._lake, source, to_tick)
@@ -109,7 +111,7 @@ class Quarantine:
     def _check_expectations(self, source: Source, to_tick: int) -> None:
         layout = self._lake.layout
         # What all tables have taken in, such as by a backfill under a new rule, has passed.
-        passed_tick = min((reader.applied for reader in self._readers_of(source)), default=NO_TICK)
+        passed_tick = min((reader.applied_tick for reader in self._readers_of(source)), default=NO_TICK)
         bad_records = [
             bad_record
             for item in source.expectations
@@ -127,23 +129,23 @@ class Quarantine:
         for source in self._unread_sources:
             self.write(source, last_tick(source))
 
-    def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
+    def swap_in(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""
         bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
-        with self._writing(source):
+        with self._hold_lease(source):
             written_epoch = self._lake.progress(quarantine_place(self._lake.layout, source.name)).epoch
             self._epochs[source.name] = quarantine.swap_quarantine(
-                self._lake, built_layout, source, bronze_rows, self._epoch(source, written_epoch), to_tick
+                self._lake, built_layout, source, bronze_rows, self._current_epoch(source, written_epoch), to_tick
             )
 
     def _readers_of(self, source: Source) -> list[QuarantineReader]:
         return [reader for reader in self._writers if source in reader.table.stream.decodes]
 
-    def _epoch(self, source: Source, written_epoch: int) -> int:
+    def _current_epoch(self, source: Source, written_epoch: int) -> int:
         """Return this process's epoch of a quarantine; open one if the last that was written is another's."""
         if self._epochs.get(source.name) != written_epoch:
             for writer in self._readers_of(source):
-                writer.prove()
+                writer.check_ownership()
             table_place = quarantine_place(self._lake.layout, source.name)
             self._epochs[source.name] = open_epoch(self._lake.spark, table_place).epoch
         return self._epochs[source.name]

@@ -40,7 +40,7 @@ from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantine_writer import Quarantine
 from lakehouse.spark.silver.schema_ticks import PATIENCE_SECONDS, SchemaTicks, SchemaWaiting
-from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, Waiting
+from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, UpstreamWaiting
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick
 from lakehouse.spark.transaction import commit_log_of
 
@@ -56,7 +56,7 @@ class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
     `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick, or else the
-    `limit` that the tables of other applications, and the schemas of records, set them. count_records: gives the
+    `tick_limit` that the tables of other applications, and the schemas of records, set them. count_records: gives the
     number of records in ticks (after, to] to those who wait; 0 if it is not known.
     """
 
@@ -67,21 +67,21 @@ class Silver:
         on_batch: Callable[[int, int], None],
         count_records: Callable[[int, int], int] = lambda after, to: 0,
         *,
-        stops: bool = True,
+        stops_run: bool = True,
     ) -> None:
-        """stops: see `Quarantine`."""
+        """stops_run: see `Quarantine`."""
         self._lake, self._app, self._on_batch, self._count_records = lake, app, on_batch, count_records
         self._spark, self._layout = lake.spark, lake.layout
         run_id = uuid.uuid4().hex
         self.writers = [SilverWriter(lake.open(table), run_id) for table in app.tables]
         # A table takes a batch in after the tables that it reads.
         self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_table_depth), key=_table_depth)]
-        self._quarantine = Quarantine(lake, app, self.writers, stops=stops)
+        self._quarantine = Quarantine(lake, app, self.writers, stops_run=stops_run)
         self._stack = ExitStack()
         self._done_tick = 0
         self._upstream = UpstreamTicks(lake, app)
         self._schemas = SchemaTicks(lake, app)
-        self.took = 0.0  # the seconds of the last batch
+        self.batch_seconds = 0.0  # the seconds of the last batch
         self._seconds_per_record: float | None = None  # in the last batch with counted records
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
@@ -115,22 +115,22 @@ class Silver:
             unread_rows = bronze.between_ticks(self._lake.read(self._layout.records), self.tick, EVER)
             plan_now(unread_rows)
 
-    def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
+    def tick_limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
         """Return the last tick, up to this one, that a table can have, or that can be published."""
-        return self._schemas.limit(declaration, self._upstream.limit(declaration, tick))
+        return self._schemas.tick_limit(declaration, self._upstream.tick_limit(declaration, tick))
 
     @property
     def tick(self) -> int:
         """The last tick that every table has taken in; without tables, that of the last batch."""
-        return min((writer.applied for writer in self.writers), default=self._done_tick)
+        return min((writer.applied_tick for writer in self.writers), default=self._done_tick)
 
-    def failed(self) -> Iterator[tuple[str, Failed]]:
+    def take_failures(self) -> Iterator[tuple[str, Failed]]:
         """Yield the functions that failed on records since the last call, each with its table's name."""
         for writer in self.writers:
-            failures, writer.failed = writer.failed, ()
+            failures, writer.new_failures = writer.new_failures, ()
             yield from ((writer.table.name, function) for function in failures)
 
-    def start(self, *, available_now: bool) -> StreamingQuery:
+    def start_query(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""
         checkpoint_name = self._checkpoint.rsplit("/", 1)[1]  # leased while it is in use: upkeep removes old ones
         self._stack.enter_context(
@@ -167,11 +167,11 @@ class Silver:
                 return commit.version if store.all_exist(added_files) else None
         return 0
 
-    def stop(self, query: StreamingQuery) -> None:
+    def stop_query(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
         self._catching.stop(query)
 
-    def check(self, query: StreamingQuery) -> None:
+    def check_query(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if one did."""
         raise_failure(query, self._catching, written_folders(self._lake.layout.root))
 
@@ -179,12 +179,12 @@ class Silver:
         """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
         with self._lock:
             latest_tick = latest_complete_tick(self._lake)
-            if any(writer.waits(latest_tick) for writer in self.writers):
+            if any(writer.must_wait(latest_tick) for writer in self.writers):
                 return
             last_tick = latest_tick if to is None else min(to, latest_tick)
             has_more_schemas = self._schemas.refresh(last_tick)
             has_advanced = self._upstream.refresh() or has_more_schemas
-            for tick in self._batches(last_tick):
+            for tick in self._batch_ticks(last_tick):
                 self._take_in(tick)
                 has_advanced = False
             if has_advanced and last_tick:
@@ -192,31 +192,31 @@ class Silver:
 
     def catch_up_with_upstream(self) -> None:
         """Go on where tables of other applications, or the registry, have come further: no rows wake the query then."""
-        if self.waiting():
+        if self.find_waiting():
             self.catch_up()
 
-    def waiting(self) -> list[Waiting | SchemaWaiting]:
+    def find_waiting(self) -> list[UpstreamWaiting | SchemaWaiting]:
         """Return what waited for tables of other applications, or for schemas, when the tables last caught up."""
         with self._lock:
             tick = latest_complete_tick(self._lake)
-            return [*self._upstream.waiting(tick), *self._schemas.waiting(tick)]
+            return [*self._upstream.find_waiting(tick), *self._schemas.find_waiting(tick)]
 
     def check_schemas(self) -> None:
         """Wait for the schemas that the latest complete tick needs, but not for good. Raises RegistryUnavailable."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._schemas.waiting(latest_complete_tick(self._lake)) and time.monotonic() < deadline:
+        while self._schemas.find_waiting(latest_complete_tick(self._lake)) and time.monotonic() < deadline:
             time.sleep(1)
             self.catch_up()
-        self._schemas.check(latest_complete_tick(self._lake))
+        self._schemas.check_known(latest_complete_tick(self._lake))
 
     def _take_in(self, tick: int) -> None:
         """Bring all tables to a tick, in one batch."""
         start_seconds, records = time.monotonic(), 0
-        limits = {writer: self.limit(writer.table, tick) for writer in self.writers}
+        limits = {writer: self.tick_limit(writer.table, tick) for writer in self.writers}
         readers = [
-            (writer.table, writer.applied)
+            (writer.table, writer.applied_tick)
             for writer in self.writers
-            if limits[writer] == tick and writer.in_one_go(tick)
+            if limits[writer] == tick and writer.takes_all_at_once(tick)
         ]
         waiting = self._count_records(self.tick, tick)
         counted_text = f"{waiting:,} records to tables" if waiting else f"tables to tick {tick:,}"
@@ -233,17 +233,21 @@ class Silver:
                 try:
                     records += sum(job.result() for job in jobs)
                 except NotFound as error:
-                    raise self._upstream.explain(error) from error
-        self._quarantine.write_unread(lambda source: self._schemas.limit_of([source], tick))
-        self.took = time.monotonic() - start_seconds
+                    raise self._upstream.explain_missing_past(error) from error
+        self._quarantine.write_unread(lambda source: self._schemas.tick_limit_of([source], tick))
+        self.batch_seconds = time.monotonic() - start_seconds
         if waiting:
-            self._seconds_per_record = self.took / waiting
+            self._seconds_per_record = self.batch_seconds / waiting
         self._on_batch(tick, records)
         self._done_tick = tick
 
-    def _batches(self, latest_tick: int) -> Iterator[int]:
+    def _batch_ticks(self, latest_tick: int) -> Iterator[int]:
         """Yield the last tick of each batch up to `latest_tick`."""
-        ticks = [writer.applied for writer in self.writers if writer.applied < self.limit(writer.table, latest_tick)]
+        ticks = [
+            writer.applied_tick
+            for writer in self.writers
+            if writer.applied_tick < self.tick_limit(writer.table, latest_tick)
+        ]
         applied_tick = min(ticks, default=self._done_tick)
         if latest_tick - applied_tick > TICKS_UNCOUNTED:
             app = self._app

@@ -64,15 +64,15 @@ class SchemaTicks:
                 self._next_try = now + max(RETRY_SECONDS, RETRY_SHARE * (now - began))
         return ticks_before != [self._tick(*part) for part in self._parts]
 
-    def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
+    def tick_limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
         """Return the last tick, up to this one, whose schemas are known in all topics behind a declaration."""
-        return self.limit_of(input_stream(declaration).sources, tick) if self._sources else tick
+        return self.tick_limit_of(input_stream(declaration).sources, tick) if self._sources else tick
 
-    def limit_of(self, sources: Iterable[Source], tick: int) -> int:
+    def tick_limit_of(self, sources: Iterable[Source], tick: int) -> int:
         """Return the last tick, up to this one, whose schemas are known in the topics of these sources."""
         return min([tick, *(self._tick_of(source) for source in sources if source.is_registered)])
 
-    def waiting(self, tick: int) -> list[SchemaWaiting]:
+    def find_waiting(self, tick: int) -> list[SchemaWaiting]:
         """Return what can't have this tick yet, for each stream whose schemas are not known."""
         return [
             SchemaWaiting(item.topic, self._tick_of(item), self._reasons.get(item.topic, ""), self._readers(item))
@@ -80,9 +80,9 @@ class SchemaTicks:
             if self._tick_of(item) < tick
         ]
 
-    def check(self, tick: int) -> None:
+    def check_known(self, tick: int) -> None:
         """Raise RegistryUnavailable if the schemas of a topic are not known up to a tick."""
-        for waiting in self.waiting(tick):
+        for waiting in self.find_waiting(tick):
             raise RegistryUnavailable(
                 f"topic {waiting.topic!r}: {waiting.reason} Bronze has all records; {', '.join(waiting.readers)} waits "
                 f"at tick {waiting.tick} of {tick}. Run it again when the registry answers."

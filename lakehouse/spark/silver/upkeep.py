@@ -34,7 +34,7 @@ FOREVER = "forever"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class UpkeepPolicy:
     """The settings of upkeep; durations in milliseconds, None for ever. vacuum: False leaves old files in place."""
 
     optimize_files: int
@@ -81,7 +81,7 @@ class FilesStage:
     layout_columns: tuple[str, ...] | None
     compact: Callable[[SparkSession, str], object]
 
-    def result(self, file_count: int, byte_count: int) -> UpkeepResult:
+    def make_result(self, file_count: int, byte_count: int) -> UpkeepResult:
         """Return the result, with the numbers of files and bytes after it."""
         return UpkeepResult(
             self.name, self.files.count, file_count, self.bytes, byte_count, self.needs_rewrite, self.reasons
@@ -96,19 +96,19 @@ class UpkeepPlan:
     anchor: int | None = None
     thinned: tuple[int, ...] = ()
 
-    def expected(self) -> list[UpkeepResult]:
+    def expected_results(self) -> list[UpkeepResult]:
         """Return what would be done; the files after it are not known."""
-        return self.with_anchors([stage.result(stage.files.count, stage.bytes) for stage in self.stages])
+        return self.with_anchors([stage.make_result(stage.files.count, stage.bytes) for stage in self.stages])
 
     def with_anchors(self, results: list[UpkeepResult]) -> list[UpkeepResult]:
         """Return the results with the anchors, which stand in the first of them."""
         return [replace(results[0], anchor=self.anchor, thinned=self.thinned), *results[1:]] if results else []
 
 
-def read_policy(settings: Upkeep, *, vacuum: bool = True) -> Policy:
+def read_policy(settings: Upkeep, *, vacuum: bool = True) -> UpkeepPolicy:
     """Return the policy from the settings."""
     keep_anchors = settings.keep_anchors
-    return Policy(
+    return UpkeepPolicy(
         settings.optimize_files,
         duration_ms(settings.keep_versions, "keep_versions"),
         duration_ms(settings.anchors_every, "anchors_every"),
@@ -119,7 +119,7 @@ def read_policy(settings: Upkeep, *, vacuum: bool = True) -> Policy:
 
 def upkeep_table(
     open_table: OpenTable,
-    policy: Policy,
+    policy: UpkeepPolicy,
     now: datetime,
     published: Mapping[str, int] | None = None,
 ) -> list[UpkeepResult]:
@@ -134,7 +134,7 @@ def upkeep_table(
 
 def plan_table(
     open_table: OpenTable,
-    policy: Policy,
+    policy: UpkeepPolicy,
     now: datetime,
     published: Mapping[str, int] | None = None,
 ) -> UpkeepPlan:
@@ -169,25 +169,25 @@ def plan_table(
     return UpkeepPlan(tuple(stages), *_plan_anchors(open_table, policy, now_ms))
 
 
-def upkeep_quarantine(lake: OpenLake, sources: Iterable[Source], policy: Policy) -> list[UpkeepResult]:
+def upkeep_quarantine(lake: OpenLake, sources: Iterable[Source], policy: UpkeepPolicy) -> list[UpkeepResult]:
     """Do the upkeep of the quarantines of streams, under their leases, which the caller holds."""
     lake = lake.own_session()
     return _upkeep_files(lake, plan_quarantine(lake, sources, policy), policy)
 
 
-def plan_quarantine(lake: OpenLake, sources: Iterable[Source], policy: Policy) -> UpkeepPlan:
+def plan_quarantine(lake: OpenLake, sources: Iterable[Source], policy: UpkeepPolicy) -> UpkeepPlan:
     """Plan the upkeep of the quarantines of streams."""
     paths = [lake.layout.quarantine(source.name) for source in sources]
     return UpkeepPlan(tuple(_plan_unkeyed(lake, paths, policy)))
 
 
-def upkeep_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> list[UpkeepResult]:
+def upkeep_bronze(lake: OpenLake, own_topics: Iterable[str], policy: UpkeepPolicy) -> list[UpkeepResult]:
     """Do the upkeep of bronze and its writer's other tables, under its lease; see `plan_bronze`."""
     lake = lake.own_session()
     return _upkeep_files(lake, plan_bronze(lake, own_topics, policy), policy)
 
 
-def plan_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> UpkeepPlan:
+def plan_bronze(lake: OpenLake, own_topics: Iterable[str], policy: UpkeepPolicy) -> UpkeepPlan:
     """Plan the upkeep of bronze and its writer's other tables. own_topics: those with a table of their own."""
 
     def cluster_by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
@@ -203,7 +203,7 @@ def plan_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> Up
 def _plan_unkeyed(
     lake: OpenLake,
     paths: Iterable[str],
-    policy: Policy,
+    policy: UpkeepPolicy,
     compact: Callable[[SparkSession, str], object] = files.compact_files,
 ) -> list[FilesStage]:
     """Plan the upkeep of tables without a key, if they exist."""
@@ -218,7 +218,7 @@ def _plan_unkeyed(
 def _plan_files(
     lake: OpenLake,
     table_path: str,
-    policy: Policy,
+    policy: UpkeepPolicy,
     keep_ms: int,
     reasons: tuple[str, ...],
     layout_columns: tuple[str, ...] | None,
@@ -236,7 +236,7 @@ def _plan_files(
     )
 
 
-def _upkeep_files(lake: OpenLake, plan: UpkeepPlan, policy: Policy) -> list[UpkeepResult]:
+def _upkeep_files(lake: OpenLake, plan: UpkeepPlan, policy: UpkeepPolicy) -> list[UpkeepResult]:
     """Carry out the stages of a plan."""
     spark, results = lake.spark, []
     for stage in plan.stages:
@@ -252,12 +252,12 @@ def _upkeep_files(lake: OpenLake, plan: UpkeepPlan, policy: Policy) -> list[Upke
             file_count = files.count_files(spark, stage.path, keyed=is_keyed, enough=EVER).count
         if policy.vacuum:
             files.vacuum_files(spark, stage.path, stage.keep_ms)
-        results.append(stage.result(file_count, files.bytes_on_disk(spark, stage.path)))
+        results.append(stage.make_result(file_count, files.bytes_on_disk(spark, stage.path)))
     return results
 
 
 def _needed_retention(
-    lake: OpenLake, table_place: TablePlace, policy: Policy, needed_ticks: Mapping[str, int], now_ms: int
+    lake: OpenLake, table_place: TablePlace, policy: UpkeepPolicy, needed_ticks: Mapping[str, int], now_ms: int
 ) -> tuple[int, tuple[str, ...]]:
     """Return how long to keep a keyed table's versions, in milliseconds, and why: longer if a reader still needs them.
 
@@ -280,7 +280,7 @@ def _describe_versions(ms: int) -> str:
     return f"versions of {ms / DAY_MS:g} days" if ms >= DAY_MS else f"versions of {ms / 1000:g} seconds"
 
 
-def _plan_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, tuple[int, ...]]:
+def _plan_anchors(open_table: OpenTable, policy: UpkeepPolicy, now_ms: int) -> tuple[int | None, tuple[int, ...]]:
     """Return the tick of the anchor that is due, None if none is, and the ticks of surplus ones."""
     copies = anchors.read_index(open_table)
     applied_tick = open_table.read_progress().tick

@@ -21,7 +21,7 @@ from lakehouse.spark.table import timelines
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UpstreamWaiting:
     """Declarations, by name, that wait for a table of another application. tick: the last one that this table has."""
 
     upstream: str
@@ -56,7 +56,7 @@ class UpstreamTicks:
         self._ticks, self._seen_ticks = ticks, seen_ticks
         return has_advanced
 
-    def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
+    def tick_limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
         """Return the last tick, up to this one, that all tables of other applications have that a declaration reads.
 
         The publication of a table of this application has the limit of that table.
@@ -65,10 +65,10 @@ class UpstreamTicks:
             return tick
         return min([tick, *(self._ticks[name] for name in self._names_above(declaration))])
 
-    def waiting(self, tick: int) -> list[Waiting]:
+    def find_waiting(self, tick: int) -> list[UpstreamWaiting]:
         """Return what can't have this tick yet, for each table that lacks it."""
         return [
-            Waiting(table.name, self._ticks[table.name], readers)
+            UpstreamWaiting(table.name, self._ticks[table.name], readers)
             for table in self._upstream
             if self._ticks[table.name] < tick
             and (
@@ -76,7 +76,7 @@ class UpstreamTicks:
             )
         ]
 
-    def explain(self, error: NotFound) -> NotFound:
+    def explain_missing_past(self, error: NotFound) -> NotFound:
         """Return the error of a batch that could not read a table's past, with what to do if another one keeps it."""
         if not self._upstream:
             return error

@@ -20,16 +20,16 @@ from lakehouse.spark.table import tables
 
 
 def visible_changes(
-    open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None, *, has_decision: bool = False
+    open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None, *, has_intervention: bool = False
 ) -> DataFrame:
     """Return the visible rows that changed in the ticks (after_tick, to_tick]: the new row, or `_tombstone`.
 
-    clock: the table's clock at `to_tick`. has_decision: whether there is an intervention in these ticks.
+    clock: the table's clock at `to_tick`. has_intervention: whether there is an intervention in these ticks.
     """
     table = open_table.table
     if is_final(table):
         return _final_changes(open_table, after_tick, to_tick, clock)
-    if has_decision:
+    if has_intervention:
         # This also corrects what others wrote into the visible table, and not into the state.
         table_past = Past(open_table)
         return table_past.changes_between(

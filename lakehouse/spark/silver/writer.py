@@ -22,8 +22,7 @@ from lakehouse.plan.expectation import row_failure
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
-from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.bronze.interventions import Intervention, last_intervention_tick, read_interventions
 from lakehouse.spark.fold import fold
 from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
 from lakehouse.spark.fold.merge import RowMerge, merge_batch
@@ -44,8 +43,8 @@ from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit
 class SilverWriter:
     """Writes one table. A context manager: entering takes the lease and opens an epoch.
 
-    `applied` may be ahead of the last commit, over ticks that held nothing for this table. `failed`: the functions that
-    failed on records since the last call of `Silver.failed`.
+    `applied_tick` may be ahead of the last commit, over ticks that held nothing for this table. `new_failures`: the
+    functions that failed on records since the last call of `Silver.take_failures`.
     """
 
     def __init__(self, open_table: OpenTable, run_id: str) -> None:
@@ -57,21 +56,21 @@ class SilverWriter:
         self._visible, self._state = open_table.visible, open_table.state
         self._rewriters = {place.path: TableRewriter(place.path) for place in self._open_table.places}
         self._lease = table_lease(open_table.layout, open_table.name)
-        self.applied = 0
-        self.failed: tuple[Failed, ...] = ()
+        self.applied_tick = 0
+        self.new_failures: tuple[Failed, ...] = ()
 
     def __enter__(self) -> SilverWriter:
         self._lease.acquire()
         try:
-            self._decisions = interventions.read_interventions(self._lake, self.table.name)
+            self._interventions = read_interventions(self._lake, self.table.name)
             tables.create_table(self._open_table, swapped=self._awaits_swap())
             self._refuse_older_bronze()
             progress = open_epoch(self._spark, self._state)
-            self._epoch, self.applied = progress.epoch, progress.tick
+            self._epoch, self.applied_tick = progress.epoch, progress.tick
             self._fold = tables.table_fold(self._spark, self.table)
             self._input = input_of(self._open_table)
-            self._clock = table_clock.clock_at(self._open_table, self.applied)
-            self._through = table_clock.through_at(self._open_table, self.applied)
+            self._clock = table_clock.clock_at(self._open_table, self.applied_tick)
+            self._through = table_clock.through_at(self._open_table, self.applied_tick)
             self._failures = failures_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._emitted_watermark: int | None = None
@@ -79,7 +78,7 @@ class SilverWriter:
             if self._state != self._visible:
                 visible_progress = open_epoch(self._spark, self._visible)
                 self._visible_epoch, self._visible_tick = visible_progress.epoch, visible_progress.tick
-                self._show(self.applied)
+                self._update_visible(self.applied_tick)
         except BaseException:
             self._lease.release()
             raise
@@ -103,13 +102,13 @@ class SilverWriter:
         if ticks_ahead := {folder: tick for folder, tick in table_ticks.items() if tick > bronze_tick}:
             raise older_bronze_error(ticks_ahead, bronze_tick)
 
-    def waits(self, to_tick: int) -> bool:
+    def must_wait(self, to_tick: int) -> bool:
         """Say whether the table has to wait for records that it covers: see `lakehouse.spark.table.input.must_wait`."""
-        return self.applied == NO_TICK and must_wait(self._open_table, to_tick)
+        return self.applied_tick == NO_TICK and must_wait(self._open_table, to_tick)
 
-    def in_one_go(self, to_tick: int) -> bool:
+    def takes_all_at_once(self, to_tick: int) -> bool:
         """Say whether the next batch would take in all ticks up to `to_tick` at once, and all of their records."""
-        return to_tick > self.applied and self._input.skip is None and not self._pending_decisions(to_tick)
+        return to_tick > self.applied_tick and self._input.skip is None and not self._pending_interventions(to_tick)
 
     def apply(self, to_tick: int, quarantine: Quarantine, cache: BatchCache = NO_BATCH) -> int:
         """Take in the ticks up to `to_tick`, after their bad records are written; return the number of records seen.
@@ -118,23 +117,23 @@ class SilverWriter:
         """
         records = 0
         # Never by the logic that is about to come: rows of both would stand in one version.
-        for decision in present_logic.without_earlier_logic(self._pending_decisions(to_tick)):
-            if not present_logic.brings_other_logic(decision):
-                records += self._take_in(decision.at - 1, quarantine, cache)
-            self._decide(decision, quarantine)
+        for intervention in present_logic.without_earlier_logic(self._pending_interventions(to_tick)):
+            if not present_logic.brings_other_logic(intervention):
+                records += self._take_in(intervention.at - 1, quarantine, cache)
+            self._apply_intervention(intervention, quarantine)
         return records + self._take_in(to_tick, quarantine, cache)
 
-    def _pending_decisions(self, to_tick: int) -> list[Intervention]:
+    def _pending_interventions(self, to_tick: int) -> list[Intervention]:
         """Return the interventions up to `to_tick` that are not applied yet, in their order."""
-        if interventions.last_intervention_tick(self._lake) > self.applied:
-            self._decisions = interventions.read_interventions(self._lake, self.table.name)
-        return [decision for decision in self._decisions if self.applied < decision.at <= to_tick]
+        if last_intervention_tick(self._lake) > self.applied_tick:
+            self._interventions = read_interventions(self._lake, self.table.name)
+        return [intervention for intervention in self._interventions if self.applied_tick < intervention.at <= to_tick]
 
     def _take_in(self, to_tick: int, quarantine: Quarantine, cache: BatchCache) -> int:
-        if to_tick <= self.applied:
+        if to_tick <= self.applied_tick:
             return 0
         batch_input = replace(self._input, lake=replace(self._lake, cache=cache))
-        read_records = partial(batch_input.records_with_clocks, self.applied, to_tick)
+        read_records = partial(batch_input.records_with_clocks, self.applied_tick, to_tick)
         folded_batch = fold.fold_batch(self._fold, read_records, self._read_state, self._clock, self._emitted_watermark)
         try:
             for source in folded_batch.bad:
@@ -147,29 +146,29 @@ class SilverWriter:
             # records that came are among those that it holds already.
             has_input = (
                 folded_batch.records > 0
-                or (bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied, to_tick))
+                or (bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied_tick, to_tick))
                 or self._has_covered_records()
             )
             if has_input:
                 unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
-                for unmet in unmet_rows if quarantine.stops else ():
+                for unmet in unmet_rows if quarantine.stops_run else ():
                     if unmet.expectation.otherwise == "fail":
                         raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
                 failed_rows = [unmet.as_failed(self.table.name) for unmet in unmet_rows]
-                folded_batch.failed = merge_failures(folded_batch.failed, failed_rows)
-                self._keep(folded_batch, to_tick)
+                folded_batch.failures = merge_failures(folded_batch.failures, failed_rows)
+                self._commit_batch(folded_batch, to_tick)
         finally:
             folded_batch.release()
         if has_input:
-            self._show(to_tick, cache)
-        self.applied = to_tick
+            self._update_visible(to_tick, cache)
+        self.applied_tick = to_tick
         return folded_batch.records
 
     def _has_covered_records(self) -> bool:
         """Say whether it is a restored table whose topics have records after the last tick that it has applied."""
         if self._input.skip is None:
             return False
-        return read_bronze_coverage(self._open_table.layout).last_tick(self.table.stream.topics) > self.applied
+        return read_bronze_coverage(self._open_table.layout).last_tick(self.table.stream.topics) > self.applied_tick
 
     def _read_state(self) -> DataFrame:
         """Return the rows that the table keeps now."""
@@ -177,11 +176,11 @@ class SilverWriter:
         return self._lake.read(self._state.path) if rows is None else rows
 
     @property
-    def looked_through(self) -> int:
+    def seen_tick(self) -> int:
         """The last tick whose records it has all seen. A restored table has not seen the records that it covers."""
-        return self.applied if self._input.skip is None else NO_TICK
+        return self.applied_tick if self._input.skip is None else NO_TICK
 
-    def prove(self) -> None:
+    def check_ownership(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
         check_epoch(self._spark, self._state, self._epoch)
 
@@ -189,18 +188,18 @@ class SilverWriter:
         """Return the epoch of the late table; the first call opens it."""
         if self._late_epoch is None:
             late.create_late_table(self._open_table)
-            self.prove()
+            self.check_ownership()
             table_place = late_place(self._open_table.layout, self.table.name)
             self._late_epoch = open_epoch(self._spark, table_place).epoch
         return self._late_epoch
 
-    def _keep(self, folded_batch: fold.FoldedBatch, to_tick: int) -> None:
+    def _commit_batch(self, folded_batch: fold.FoldedBatch, to_tick: int) -> None:
         first_ms, last_ms = folded_batch.times or (None, None)
         through = max((time for time in (self._through, last_ms) if time is not None), default=None)
-        failures = merge_failures(self._failures, folded_batch.failed)
+        failures = merge_failures(self._failures, folded_batch.failures)
         null_key_count = self._null_keys + folded_batch.null_keys
         content = TableCommit(
-            from_tick=self.applied,
+            from_tick=self.applied_tick,
             run=self._run_id,
             keys=folded_batch.batch.count,
             counts=folded_batch.counts(),
@@ -216,7 +215,7 @@ class SilverWriter:
             failures,
             null_key_count,
         )
-        self.failed = merge_failures(self.failed, folded_batch.failed)
+        self.new_failures = merge_failures(self.new_failures, folded_batch.failures)
 
     def _commit(
         self,
@@ -237,24 +236,24 @@ class SilverWriter:
             with numbered_writes(self._spark, table_place, target_progress, content) as number:
                 merge_batch(self._spark, table_place.path, row_merge, batch, number, rewriter, fresh=fresh)
 
-    def _decide(self, decision: Intervention, quarantine: Quarantine) -> None:
+    def _apply_intervention(self, intervention: Intervention, quarantine: Quarantine) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
-        if decision.kind == "swap" and not self._is_declared_for(decision):
+        if intervention.kind == "swap" and not self._is_declared_for(intervention):
             raise PlanError(
-                f"table {self.table.name!r} will be swapped for one under another declaration, at tick {decision.at}. "
-                "Run the application that declares it. If the folder of the table was removed, to build it anew, "
-                "declare it under another name: what was decided about a table holds for its name."
+                f"table {self.table.name!r} will be swapped for one under another declaration, at tick "
+                f"{intervention.at}. Run the application that declares it. If the folder of the table was removed, to "
+                "build it anew, declare it under another name: what was decided about a table holds for its name."
             )
-        if decision.kind in ("swap", "revert"):
+        if intervention.kind in ("swap", "revert"):
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
-        swap_counts = self._bring_along(decision, quarantine) if decision.kind == "swap" else None
-        changed_rows = Past(self._open_table).changed(decision, self.applied, visible=False)
+        swap_counts = self._take_over_built_table(intervention, quarantine) if intervention.kind == "swap" else None
+        changed_rows = Past(self._open_table).changed(intervention, self.applied_tick, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
             content = TableCommit(
-                operation=decision.kind,
-                from_tick=self.applied,
+                operation=intervention.kind,
+                from_tick=self.applied_tick,
                 run=self._run_id,
                 keys=held_batch.count,
                 times=EventTimes(through=self._through),
@@ -264,11 +263,11 @@ class SilverWriter:
                 swap_counts=swap_counts,
             )
             # Not by the fold: a row with an older order replaces a newer one, too.
-            self._commit(self._state, Progress(self._epoch, decision.at), content, held_batch, RowMerge(self.table))
+            self._commit(self._state, Progress(self._epoch, intervention.at), content, held_batch, RowMerge(self.table))
         finally:
             held_batch.memory.release()
-        self.applied = decision.at
-        self._show(decision.at)
+        self.applied_tick = intervention.at
+        self._update_visible(intervention.at)
 
     def _is_declared_for(self, swap: Intervention) -> bool:
         """Say whether the table, and those above it that change at the same tick, are declared as a swap has them."""
@@ -277,45 +276,45 @@ class SilverWriter:
             digests.get(above.name) in (None, declaration_digest(above)) for above in self.table.stream.tables
         )
 
-    def _bring_along(self, decision: Intervention, quarantine: Quarantine) -> RecordCounts:
+    def _take_over_built_table(self, intervention: Intervention, quarantine: Quarantine) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
 
         All of this can be repeated after a crash; the table's commit comes last.
         """
-        table_beside, to_tick = self._built_table(decision), decision.at - 1
+        table_beside, to_tick = self._built_table(intervention), intervention.at - 1
         try:
             # Other logic may have another clock, and other times.
             self._clock = table_clock.clock_at(table_beside, to_tick)
             through_times = (self._through, table_clock.through_at(table_beside, to_tick))
             self._through = max((time for time in through_times if time is not None), default=None)
             if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
-                late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), decision.at)
-            for source in self.table.stream.decodes if decision.details.get("changed") else ():
-                quarantine.swap(source, table_beside.layout, to_tick)
+                late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), intervention.at)
+            for source in self.table.stream.decodes if intervention.details.get("changed") else ():
+                quarantine.swap_in(source, table_beside.layout, to_tick)
             built_place = table_beside.state
             self._failures = failures_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
             return table_counts.count_by_commits(self._lake, built_place, to_tick).counts
         finally:
-            if table_beside.layout.beside != decision.details["beside"]:
+            if table_beside.layout.beside != intervention.details["beside"]:
                 folders.remove_folder(self._spark, table_beside.layout.tables)
 
-    def _built_table(self, decision: Intervention) -> OpenTable:
+    def _built_table(self, intervention: Intervention) -> OpenTable:
         """Return the table of a swap, up to the tick before: the one built for it, or a new one if it is gone."""
-        table_beside = built_table(self._open_table, decision)
-        if table_beside.layout.beside == decision.details["beside"]:
+        table_beside = built_table(self._open_table, intervention)
+        if table_beside.layout.beside == intervention.details["beside"]:
             with suppress(LeaseHeld):
-                self._build(table_beside, decision.at - 1)
+                self._build_beside(table_beside, intervention.at - 1)
                 return table_beside
-        rebuilt_table = beside_for(self._open_table, decision, "-again")
+        rebuilt_table = beside_for(self._open_table, intervention, "-again")
         folders.remove_folder(self._spark, rebuilt_table.layout.tables)
-        self._build(rebuilt_table, decision.at - 1)
+        self._build_beside(rebuilt_table, intervention.at - 1)
         return rebuilt_table
 
-    def _build(self, table_beside: OpenTable, to_tick: int) -> None:
+    def _build_beside(self, table_beside: OpenTable, to_tick: int) -> None:
         with SilverWriter(table_beside, self._run_id) as writer:
             quarantine = Quarantine(
-                table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer], stops=False
+                table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer], stops_run=False
             )
             quarantine.declare_streams()
             writer.apply(to_tick, quarantine)
@@ -326,21 +325,23 @@ class SilverWriter:
             return False
         applied_tick = self._open_table.read_progress().tick
         return any(
-            decision.kind == "swap" and decision.at > applied_tick and self._is_declared_for(decision)
-            for decision in self._decisions
+            intervention.kind == "swap" and intervention.at > applied_tick and self._is_declared_for(intervention)
+            for intervention in self._interventions
         )
 
-    def _show(self, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
+    def _update_visible(self, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
         """Bring the visible table to a tick that the state has, if these are two tables. cache: that of the batch."""
         if self._state == self._visible:
             return
         if to_tick > self._visible_tick:
-            has_decision = any(self._visible_tick < decision.at <= to_tick for decision in self._decisions)
+            has_intervention = any(
+                self._visible_tick < intervention.at <= to_tick for intervention in self._interventions
+            )
             # Final results appear once: their keys are new, unless somebody corrected them.
-            fresh = is_final(self.table) and not has_expiry(self.table) and not has_decision
+            fresh = is_final(self.table) and not has_expiry(self.table) and not has_intervention
             batch_table = replace(self._lake, cache=cache).open(self.table)
             changed_rows = visible.visible_changes(
-                batch_table, self._visible_tick, to_tick, self._clock, has_decision=has_decision
+                batch_table, self._visible_tick, to_tick, self._clock, has_intervention=has_intervention
             )
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:
