@@ -22,7 +22,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from lakehouse.errors import StorageError
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.time.clock import ClockState
 
 FORMAT_VERSION = 1
@@ -146,7 +146,7 @@ class TableCommit(RowsCommit):
     counts: RecordCounts = RecordCounts()
     times: EventTimes = EventTimes()
     clock: ClockState | None = None
-    failures: tuple[Failed, ...] = ()
+    failures: tuple[FunctionFailures, ...] = ()
     null_keys_so_far: int = 0
     swap_counts: RecordCounts | None = None
 

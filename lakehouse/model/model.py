@@ -28,7 +28,7 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.eras import TopicIds, era_of_tick, era_starts, first_ticks
-from lakehouse.semantics.operators.truncate import several_partitions
+from lakehouse.semantics.operators.truncate import several_partitions_error
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import future_time, kafka_time
@@ -147,7 +147,7 @@ def _decode_records(
         if record.topic != source.topic:
             continue
         if source.applies_truncates and record.partition:
-            raise several_partitions(source.topic)
+            raise several_partitions_error(source.topic)
         outcome = decode(source, record)
         if isinstance(outcome, Decoded):
             column_values = {

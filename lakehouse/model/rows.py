@@ -15,8 +15,8 @@ from lakehouse.model.event import Event, from_hashable, key_of, to_sortable
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.operators.foreign_key_join import Reference
-from lakehouse.semantics.operators.key_join import Half, JoinedChange, KeyJoin, Match
+from lakehouse.semantics.operators.foreign_key_join import ForeignKeyJoiner
+from lakehouse.semantics.operators.key_join import Half, JoinedChange, KeyJoiner, Match
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
@@ -62,7 +62,7 @@ def rows_as_events(table: Table, changes: Iterable[Change], records: Records) ->
 
 def join_by_key(join: RowsJoin, left: Iterable[Change], right: Iterable[Change], records: Records) -> list[Event]:
     """Return the rows of two tables joined by their keys."""
-    operator = KeyJoin(join.how)
+    operator = KeyJoiner(join.how)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
         change = operator.apply(
@@ -77,7 +77,7 @@ def join_by_reference(
     join: ForeignKeyJoin, left: Iterable[Change], right: Iterable[Change], records: Records
 ) -> list[Event]:
     """Return a table's rows, each with the row that it refers to."""
-    operator = Reference(join.how, lambda key, row: _referenced_key(join, key, row), to_sortable)
+    operator = ForeignKeyJoiner(join.how, lambda key, row: _referenced_key(join, key, row), to_sortable)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
         row_after, change_ms, position = (

@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.model.event import Event, Late, key_of
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.eras import era_of_tick
-from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner
 
 
 def join_streams(
@@ -25,7 +25,7 @@ def join_streams(
         for side, events in ((JoinSide.LEFT, left), (JoinSide.RIGHT, right))
         for event in events
     ]
-    meeting: Meeting[Event] = Meeting(join.within, join.unmatched_sides)
+    meeting: StreamJoiner[Event] = StreamJoiner(join.within, join.unmatched_sides)
     joined_events = []
     for side, event in sorted(arriving_events, key=lambda item: item[1].position):
         key_names = join.parts[side].key

@@ -12,7 +12,7 @@ from lakehouse.model.rows import named_values, number_changes
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.operators.table_join import TableJoined
+from lakehouse.semantics.operators.table_join import TableJoiner
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 
@@ -32,7 +32,7 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 
 def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's rows, by position; a record sees the change that it causes."""
-    table_side = TableJoined(join.how, by_time=join.as_of == "event time")
+    table_side = TableJoiner(join.how, by_time=join.as_of == "event time")
     waiting_changes = sorted(changes, key=lambda change: change.position.of_record)
     joined_events, applied_count = [], 0
     for event in events:

@@ -15,7 +15,7 @@ from lakehouse.lake.record.quarantine import count_open_by_stream, count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
 from lakehouse.page.limits import read_bounds
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 
 Facts = TypeVar("Facts")
 
@@ -86,7 +86,7 @@ def table_facts(
     coverage: TickCoverage,
     late_count: int,
     null_key_count: int,
-    failures: Iterable[Failed],
+    failures: Iterable[FunctionFailures],
 ) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not is_table(app.layout.silver(table.name)):

@@ -37,7 +37,14 @@ from lakehouse.semantics.aggregate.correlation import TYPE as CORRELATION_TYPE
 from lakehouse.semantics.aggregate.correlation import Correlation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.ordered import EarliestValue, EarliestValues, LatestValue, LatestValues
-from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undo_rule
+from lakehouse.semantics.aggregate.undo import (
+    EXACT_TYPE,
+    AverageRows,
+    RowRule,
+    RowsByKey,
+    SumRowDoubles,
+    make_row_rule,
+)
 from lakehouse.semantics.aggregate.wide_sum import PART_DIGITS, PARTS, SumWideDecimals
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
@@ -116,9 +123,9 @@ def bind_types(aggregation: NamedAggregation, argument_type: str) -> Bound:
 def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
     """Return the same over the rows of a table: the accumulator must allow taking out a row again."""
     assert not isinstance(bound_rule.rule, RowRule)
-    row_rule, kept_type = undo_rule(bound_rule.rule), bound_rule.accumulator
+    row_rule, kept_type = make_row_rule(bound_rule.rule), bound_rule.accumulator
     match row_rule:
-        case FromRows():
+        case RowsByKey():
             kept_type = f"map<string, {argument_type}>"
         case SumRowDoubles():
             kept_type = EXACT_TYPE

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from lakehouse.markup.text import InNotebook
 
 
-class Unlike(TypedDict):
+class RowDifference(TypedDict):
     """A key whose rows differ: the visible rows, without the key; None for no row."""
 
     change: Literal["added", "removed", "changed"]
@@ -27,7 +27,7 @@ class Difference(InNotebook):
     added: int = 0
     removed: int = 0
     changed: int = 0
-    changes: list[Unlike] = field(default_factory=list)
+    changes: list[RowDifference] = field(default_factory=list)
     versions: tuple[int | None, int | None] = (None, None)
 
     @property

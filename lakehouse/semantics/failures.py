@@ -52,7 +52,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FunctionFailures:
     """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error.
 
     Or an expectation ("expectation orders.positive"), which records did not meet; the error is what was expected. Or
@@ -69,15 +69,17 @@ class Failed:
         """The expectation's name, "orders.positive"; empty for a function."""
         return self.function.removeprefix(EXPECTATION) if self.function.startswith(EXPECTATION) else ""
 
-    def without_values(self) -> Failed:
+    def without_values(self) -> FunctionFailures:
         """Return it without values of records and rows: what was expected stays, or the type of the error."""
         first = ERASED if self.function.endswith(OF_ROWS) else self.first
         return replace(self, first=first, error=self.error.partition(VALUES_BEGIN if self.expectation else ":")[0])
 
 
-def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:
+def merge_failures(
+    old_failures: Iterable[FunctionFailures], new_failures: Iterable[FunctionFailures]
+) -> tuple[FunctionFailures, ...]:
     """Return the sums by function, sorted by name; each keeps the first record of the earlier entry."""
-    failures_by_function: dict[str, Failed] = {}
+    failures_by_function: dict[str, FunctionFailures] = {}
     for failure in (*old_failures, *new_failures):
         earlier_failure = failures_by_function.get(failure.function)
         record_count = failure.records + (earlier_failure.records if earlier_failure else 0)

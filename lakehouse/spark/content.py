@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from lakehouse.semantics.difference import Difference, Unlike
+from lakehouse.semantics.difference import Difference, RowDifference
 
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 # Spark would cut timestamps to milliseconds.
@@ -76,7 +76,7 @@ def compare_tables(key: tuple[str, ...], before: DataFrame, after: DataFrame, li
     )
 
 
-def _parse_difference(key_columns: tuple[str, ...], side_columns: list[list[str]], row: Row) -> Unlike:
+def _parse_difference(key_columns: tuple[str, ...], side_columns: list[list[str]], row: Row) -> RowDifference:
     """Return one differing key with its rows: of each side the columns that it has."""
     key_values = json.loads(row["key"], parse_float=Decimal)
     before, after = (

@@ -10,10 +10,10 @@ import lakehouse as lh
 from lakehouse.cli.repair.backfill import change_as_json, say_what_changed
 from lakehouse.cli.terminal import show
 from lakehouse.run.repair.backfill import Backfilled
-from lakehouse.semantics.difference import Difference, Unlike
+from lakehouse.semantics.difference import Difference, RowDifference
 
 VISITS = lh.stream("visits", key="id string", schema="n int, city string").latest("visits")
-CHANGES: list[Unlike] = [
+CHANGES: list[RowDifference] = [
     {"change": "added", "key": {"id": "a"}, "before": None, "after": {"n": 1, "city": "Rome"}},
     {
         "change": "changed",

@@ -20,7 +20,7 @@ from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.run.start.application import load_app
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.clock import ClockState
 
@@ -141,7 +141,7 @@ def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
 
 
 def test_expectations_that_warn_are_shown_apart_from_functions(lake, lakehouse):
-    unmet = Failed("expectation clicks.positive", 3, "clicks/0/4", "page <> '', found \"\x1b[2J\"")
+    unmet = FunctionFailures("expectation clicks.positive", 3, "clicks/0/4", "page <> '', found \"\x1b[2J\"")
     lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(unmet,)))
     (table,) = json.loads(lakehouse("status", "--json").out)["tables"]
     assert table["failed"] == []
@@ -155,7 +155,7 @@ def test_expectations_that_warn_are_shown_apart_from_functions(lake, lakehouse):
 
 
 def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
-    failed = Failed("map price", 3, "clicks/0/4", "ValueError: \x1b[2J")
+    failed = FunctionFailures("map price", 3, "clicks/0/4", "ValueError: \x1b[2J")
     lake.rows("calm", 3, topic="clicks")
     lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(failed,)))
     lake.rows("hourly", 3, topic="clicks", content=UnchangedRows(operation="open epoch"))

@@ -10,12 +10,12 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.lake.commit_metadata import CommitMetadata, CommitNumber, TableCommit, parse_metadata, write_metadata
 from lakehouse.lake.erasure.scrubbed_log import scrub_log
-from lakehouse.semantics.failures import ERASED, Failed, merge_failures
+from lakehouse.semantics.failures import ERASED, FunctionFailures, merge_failures
 
 FAILURES = (
-    Failed("expectation orders.known", 2, "orders/0/5", "customer <> 'x', found \"anna-berg\""),
-    Failed("expectation totals.few of rows", 3, "anna-berg", "n < 9, found 11"),
-    Failed("map price", 1, "orders/0/7", "ValueError: could not convert: anna-berg"),
+    FunctionFailures("expectation orders.known", 2, "orders/0/5", "customer <> 'x', found \"anna-berg\""),
+    FunctionFailures("expectation totals.few of rows", 3, "anna-berg", "n < 9, found 11"),
+    FunctionFailures("map price", 1, "orders/0/7", "ValueError: could not convert: anna-berg"),
 )
 
 
@@ -40,14 +40,14 @@ def test_a_log_keeps_the_counts_of_failures_and_none_of_their_values(tmp_path: P
     assert kept.number == number
     assert isinstance(kept.content, TableCommit)
     assert kept.content.failures == (
-        Failed("expectation orders.known", 2, "orders/0/5", "customer <> 'x'"),
-        Failed("expectation totals.few of rows", 3, ERASED, "n < 9"),
-        Failed("map price", 1, "orders/0/7", "ValueError"),
+        FunctionFailures("expectation orders.known", 2, "orders/0/5", "customer <> 'x'"),
+        FunctionFailures("expectation totals.few of rows", 3, ERASED, "n < 9"),
+        FunctionFailures("map price", 1, "orders/0/7", "ValueError"),
     )
     assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == [{"a": "cia"}]
     again = (tmp_path / "_delta_log/00000000000000000000.json").read_text()
     scrub_log(str(tmp_path))
     assert (tmp_path / "_delta_log/00000000000000000000.json").read_text() == again
     # The next row that does not meet it is shown.
-    later = Failed("expectation totals.few of rows", 1, "cia", "n < 9, found 10")
-    assert merge_failures(kept.content.failures, (later,))[1] == Failed(later.function, 4, "cia", later.error)
+    later = FunctionFailures("expectation totals.few of rows", 1, "cia", "n < 9, found 10")
+    assert merge_failures(kept.content.failures, (later,))[1] == FunctionFailures(later.function, 4, "cia", later.error)

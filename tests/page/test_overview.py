@@ -17,7 +17,7 @@ from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.drills import history
 from lakehouse.page.overview import overview
 from lakehouse.page.versions import versions
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_quarantine
@@ -58,8 +58,8 @@ def test_records_and_rows_that_do_not_meet_an_expectation(own_shop, own_story):
     clicks = lh.stream("clicks", key="user string", schema="ms bigint").expect("positive", "ms > 0")
     source = lh.app(clicks.latest("last")).sources[0]
     write_quarantine(own_story.root, source, [Record("clicks", "id", 0, 9, 900, b"k", b'{"ms": 0}', 7, 900)])
-    unmet = Failed("expectation visits.few of rows", 4, "ann", "n < 9, found 12")
-    map_failed = Failed("map price", 1, "clicks/0/1", "ValueError")
+    unmet = FunctionFailures("expectation visits.few of rows", 4, "ann", "n < 9, found 12")
+    map_failed = FunctionFailures("map price", 1, "clicks/0/1", "ValueError")
     own_story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, content=batch(failures=(unmet, map_failed)))
     actual = overview(own_shop)
     assert actual["streams"]["clicks"] == {

@@ -30,7 +30,7 @@ from lakehouse.lake.commit_metadata import (
     sum_counts,
     write_metadata,
 )
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.time.clock import ClockState
 
 from ..written_commits import batch, commit_text, tick_text
@@ -52,7 +52,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "counts": COUNTS,
     "times": st.builds(EventTimes, MAYBE_NUMBER, MAYBE_NUMBER, MAYBE_NUMBER),
     "clock": st.none() | st.builds(ClockState, TIMES, TIMES, MAYBE_NUMBER),
-    "failures": st.lists(st.builds(Failed, TEXTS, NUMBERS, TEXTS, TEXTS), max_size=2).map(tuple),
+    "failures": st.lists(st.builds(FunctionFailures, TEXTS, NUMBERS, TEXTS, TEXTS), max_size=2).map(tuple),
     "null_keys_so_far": NUMBERS,
     "swap_counts": st.none() | COUNTS,
 }
@@ -63,7 +63,7 @@ COMMIT_NUMBERS = st.builds(CommitNumber, TEXTS.map("lakehouse.{}".format), NUMBE
 
 FULL = batch(
     operation="swap", times=EventTimes(1, 2, 3), clock=ClockState({"t/i/0": 7}, {"t/i/0": 8}, None),
-    counts=RecordCounts(9), null_keys_so_far=7, failures=(Failed("map price", 1, "t/0/4", "ValueError: x"),),
+    counts=RecordCounts(9), null_keys_so_far=7, failures=(FunctionFailures("map price", 1, "t/0/4", "ValueError: x"),),
     swap_counts=RecordCounts(5, 4, 3, 2),
 )  # fmt: skip
 
@@ -247,6 +247,6 @@ def test_the_page_of_the_format_has_each_kind_and_each_field() -> None:
     page = (Path(__file__).parents[2] / "docs" / "commits.md").read_text()
     headings = {name for line in re.findall(r"^## (.+)$", page, re.MULTILINE) for name in line.split(", ")}
     assert set(KINDS) <= headings
-    types = (*KINDS.values(), CommitNumber, TopicState, EventTimes, RecordCounts, ClockState, Failed)
+    types = (*KINDS.values(), CommitNumber, TopicState, EventTimes, RecordCounts, ClockState, FunctionFailures)
     missing = {field.name for kind in types for field in fields(kind) if f"`{field.name}`" not in page}
     assert missing == set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner, Within
 
 WITHIN = Within(before=2, after=5, grace=3)
 # The stream, how much earlier than the time reached so far (within the grace), how far time goes on, the key.
@@ -28,7 +28,7 @@ def records(steps: list[tuple[JoinSide, int, int, str]]) -> list[Came]:
 
 def later(covered: list[Came], rest: list[Came], kept: frozenset[JoinSide]) -> list[JoinedRow[int]]:
     """The rows that come with the records after the covered ones."""
-    meeting: Meeting[int] = Meeting(WITHIN, kept)
+    meeting: StreamJoiner[int] = StreamJoiner(WITHIN, kept)
     made = []
     for count, (side, time, key, number) in enumerate([*covered, *rest]):
         rows = meeting.apply(Joinable(side, key, False, time, 0, number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
-from lakehouse.semantics.failures import ERROR_LENGTH_MAX, Failed, Tally, error_text, merge_failures
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, FunctionFailures, Tally, error_text, merge_failures
 
 
 def test_a_record_counts_once_and_the_first_error_is_kept() -> None:
@@ -38,7 +38,7 @@ def test_an_error_is_one_short_line_of_valid_text_whatever_it_says() -> None:
 
 
 def test_sums_keep_the_first_record_of_the_earlier_batch() -> None:
-    before = (Failed("map b", 2, "t/0/1", "E: 1"),)
-    new = (Failed("map b", 1, "t/0/9", "E: 9"), Failed("map a", 4, "t/0/8", "E: 8"))
+    before = (FunctionFailures("map b", 2, "t/0/1", "E: 1"),)
+    new = (FunctionFailures("map b", 1, "t/0/9", "E: 9"), FunctionFailures("map a", 4, "t/0/8", "E: 8"))
     sums = merge_failures(before, new)
-    assert sums == (Failed("map a", 4, "t/0/8", "E: 8"), Failed("map b", 3, "t/0/1", "E: 1"))
+    assert sums == (FunctionFailures("map a", 4, "t/0/8", "E: 8"), FunctionFailures("map b", 3, "t/0/1", "E: 1"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, Meeting, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, StreamJoiner, Within
 
 BOTH = frozenset(JoinSide)
 LEFT = frozenset({JoinSide.LEFT})
@@ -17,7 +17,7 @@ LEFT = frozenset({JoinSide.LEFT})
 
 def came(within: Within, kept: frozenset[JoinSide], *records: str, key: str = "k") -> list[str]:
     """What comes out with each record, as one text. A name with ':' has a partition, one that is '-' a null value."""
-    meeting: Meeting[str] = Meeting(within, kept)
+    meeting: StreamJoiner[str] = StreamJoiner(within, kept)
     made = []
     for text in records:
         place, name = text.split()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.table_join import Met, TableJoined
+from lakehouse.semantics.operators.table_join import TableJoiner, TableMatch
 
 KEYS = st.sampled_from((("a",), ("b",)))
 TIMES = st.integers(0, 5)
@@ -20,7 +20,7 @@ RECORDS = st.tuples(st.just("record"), st.none() | KEYS, st.none(), TIMES)
 @given(history=st.lists(CHANGES | RECORDS, max_size=20))
 def test_a_record_finds_the_last_change_before_it(by_time: bool, history: list[Any]) -> None:
     """The oracle looks through all changes so far; by time, through those that are not later than the record."""
-    inner, left = TableJoined("inner", by_time), TableJoined("left", by_time)
+    inner, left = TableJoiner("inner", by_time), TableJoiner("left", by_time)
     seen: list[Any] = []
     for kind, key, number, time in history:
         if kind == "change":
@@ -31,11 +31,11 @@ def test_a_record_finds_the_last_change_before_it(by_time: bool, history: list[A
             continue
         actual = [row for other, row, at in seen if other == key and (at <= time or not by_time)]
         row = actual[-1] if actual else None
-        assert left.join_record(key, time) == Met(row)
-        assert inner.join_record(key, time) == (None if row is None else Met(row))
+        assert left.join_record(key, time) == TableMatch(row)
+        assert inner.join_record(key, time) == (None if row is None else TableMatch(row))
 
 
 def test_a_row_of_nulls_is_a_row() -> None:
-    join = TableJoined("inner")
+    join = TableJoiner("inner")
     join.change(("a",), {"n": None}, 0)
-    assert join.join_record(("a",), 0) == Met({"n": None})
+    assert join.join_record(("a",), 0) == TableMatch({"n": None})

@@ -27,7 +27,7 @@ from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, Co
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.growing import RowValues
 from lakehouse.semantics.aggregate.ordered import EarliestValue, LatestValue, LatestValues
-from lakehouse.semantics.aggregate.undo import ListRows, SumRowDoubles, undo_rule
+from lakehouse.semantics.aggregate.undo import ListRows, SumRowDoubles, make_row_rule
 from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 from lakehouse.semantics.operators.cell import Arrival, Cells
 from lakehouse.semantics.operators.undo import RowGroup, is_first_half
@@ -79,7 +79,7 @@ WHOLE = (
 @pytest.mark.parametrize("rule", WHOLE, ids=lambda rule: type(rule).__name__)
 @given(history=histories(INTEGERS))
 def test_what_is_left_shows_as_if_it_had_been_alone(rule: Any, history: Any) -> None:
-    form = undo_rule(rule)
+    form = make_row_rule(rule)
     accumulator, rows = changed(form, history)
     assert form.result(accumulator) == over(rule, list(rows.values()))
 
@@ -87,14 +87,14 @@ def test_what_is_left_shows_as_if_it_had_been_alone(rule: Any, history: Any) -> 
 @pytest.mark.parametrize("rule", [SumDecimals(10, 2), SumWideDecimals(20, 2), Average(SumDecimals(10, 2))], ids=str)
 @given(history=histories(DECIMALS))
 def test_sums_of_decimals_are_exact(rule: Any, history: Any) -> None:
-    form = undo_rule(rule)
+    form = make_row_rule(rule)
     accumulator, rows = changed(form, history)
     assert form.result(accumulator) == over(rule, list(rows.values()))
 
 
 @given(history=histories(DOUBLES))
 def test_sums_of_doubles_are_exact_and_rounded_once(history: Any) -> None:
-    form, mean = undo_rule(SumDoubles()), undo_rule(Average(SumDoubles()))
+    form, mean = make_row_rule(SumDoubles()), make_row_rule(Average(SumDoubles()))
     accumulator, rows = changed(form, history)
     values = [value for value in rows.values() if value is not None]
     actual = form.result(accumulator)
@@ -113,14 +113,14 @@ def test_sums_of_doubles_are_exact_and_rounded_once(history: Any) -> None:
 
 
 def test_a_mean_of_doubles_does_not_overflow() -> None:
-    rule = undo_rule(Average(SumDoubles()))
+    rule = make_row_rule(Average(SumDoubles()))
     accumulator, _ = changed(rule, [("a", (1e308,)), ("b", (1.5e308,))])
     assert rule.result(accumulator) == 1.25e308
 
 
 @given(history=histories(INTEGERS))
 def test_a_list_takes_out_the_last_equal_element(history: Any) -> None:
-    rule = undo_rule(CollectList())
+    rule = make_row_rule(CollectList())
     accumulator, rows = changed(rule, history)
     assert Counter(map(str, rule.result(accumulator))) == Counter(map(str, rows.values()))
     assert ListRows(CollectList()).undo([1, 2, 1, 3], 1, "a") == [1, 2, 3]
@@ -129,7 +129,7 @@ def test_a_list_takes_out_the_last_equal_element(history: Any) -> None:
 
 @given(history=histories(st.none() | st.sampled_from("xy")))
 def test_a_histogram_forgets_what_is_left_nowhere(history: Any) -> None:
-    rule = undo_rule(Histogram())
+    rule = make_row_rule(Histogram())
     accumulator, rows = changed(rule, history)
     assert rule.result(accumulator) == Counter(value for value in rows.values() if value is not None)
 
@@ -137,7 +137,7 @@ def test_a_histogram_forgets_what_is_left_nowhere(history: Any) -> None:
 @given(history=histories(INTEGERS), more=histories(INTEGERS))
 def test_an_earlier_accumulator_stays_as_it_was(history: Any, more: Any) -> None:
     """The changelog shows each of them, and the table keeps the last of a tick."""
-    rule = undo_rule(LatestValue())
+    rule = make_row_rule(LatestValue())
     accumulator, rows = changed(rule, history)
     kept = dict(accumulator.items())
     for row, new in more:
@@ -152,7 +152,7 @@ def test_an_earlier_accumulator_stays_as_it_was(history: Any, more: Any) -> None
 def test_rows_that_are_put_in_are_not_folded_again() -> None:
     """A first batch of a large group is one fold, not one for each row."""
     calls = []
-    rule: Any = undo_rule(Reduce(lambda so_far, n: calls.append(n) or so_far + n))  # type: ignore[func-returns-value]
+    rule: Any = make_row_rule(Reduce(lambda so_far, n: calls.append(n) or so_far + n))  # type: ignore[func-returns-value]
     values = RowValues()
     for number in range(100):
         values = rule.add(values, number, str(number))
@@ -190,7 +190,7 @@ class Compared(str):
 )  # fmt: skip
 def test_a_change_of_many_rows_of_a_group_folds_it_once(rule: Any) -> None:
     """A row to which many others refer by a foreign key changes: each of them is taken out and put in again."""
-    form = undo_rule(rule)
+    form = make_row_rule(rule)
     values, Compared.times = form.empty_accumulator(), 0
     for row in range(MANY):
         values = form.add(values, Compared(f"{row:06}"), str(row))
@@ -203,7 +203,7 @@ def test_a_change_of_many_rows_of_a_group_folds_it_once(rule: Any) -> None:
 
 def test_a_failing_function_is_counted_once_a_row() -> None:
     errors: list[Exception] = []
-    rule: Any = undo_rule(Reduce(lambda so_far, n: so_far // n)).with_listener(errors.append)  # type: ignore[union-attr]
+    rule: Any = make_row_rule(Reduce(lambda so_far, n: so_far // n)).with_listener(errors.append)  # type: ignore[union-attr]
     values = rule.empty_accumulator()
     for row, n in (("a", 7), ("b", 0), ("c", 2)):
         values = rule.add(values, n, row)
@@ -217,7 +217,7 @@ def test_units_of_a_double_are_kept_as_a_text() -> None:
 
 
 def test_a_group_of_decimals_can_be_emptied() -> None:
-    group = RowGroup((undo_rule(SumDecimals(10, 2)),))  # type: ignore[arg-type]
+    group = RowGroup((make_row_rule(SumDecimals(10, 2)),))  # type: ignore[arg-type]
     cells, place = Cells(), Position(1, 0, "t", 0, 0, (0, 1))
     group.apply(cells, Arrival(5, 0, place, (Decimal("1.50"),), "a"))
     group.apply(cells, Arrival(3, 0, place._replace(offset=1), (Decimal("1.50"),), "a", undo=True))

@@ -9,7 +9,7 @@ from lakehouse.semantics.aggregate.collection import CollectList
 from lakehouse.semantics.operators.cell import Arrival, CellChange, Cells, KeyOperator, Rules, Span
 
 LISTED: Rules = (CollectList(),)
-Shown = tuple[Span | None, list[int] | None, int]
+ShownStep = tuple[Span | None, list[int] | None, int]
 
 
 def applied(operator: KeyOperator, times: Iterable[int]) -> tuple[Cells, list[list[CellChange]], list[list[Span]]]:
@@ -23,7 +23,7 @@ def applied(operator: KeyOperator, times: Iterable[int]) -> tuple[Cells, list[li
     return cells, [steps for steps, _ in outcomes], [late for _, late in outcomes]
 
 
-def shown(steps: Iterable[CellChange]) -> list[Shown]:
+def shown(steps: Iterable[CellChange]) -> list[ShownStep]:
     """Steps as (window, values, time); the values of a tombstone are None."""
     return [(step.span, None if step.cell is None else step.cell.accumulators[0], step.time) for step in steps]
 

@@ -95,7 +95,7 @@ def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSessio
     from lakehouse.lake.layout import Layout
     from lakehouse.run.lake import Lake
     from lakehouse.run.scenario.replay import rows_of, write_bronze
-    from lakehouse.semantics.failures import Failed
+    from lakehouse.semantics.failures import FunctionFailures
     from lakehouse.spark.silver.query import Silver
 
     layout, records = Layout(str(tmp_path / "lake")), history()
@@ -119,10 +119,10 @@ def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSessio
     assert [bad.record.offset for bad in read_quarantined(layout, "orders")] == [3]
     # The first batch had the one of tick 1, the second those of the others.
     assert failed == [
-        ("totals", Failed("expectation orders.positive", 2, "orders/0/4", "amount > 0, found null"))
+        ("totals", FunctionFailures("expectation orders.positive", 2, "orders/0/4", "amount > 0, found null"))
     ]
     assert failures_by_table(layout) == {
-        "totals": (Failed("expectation orders.positive", 3, "orders/0/1", "amount > 0, found -5"),)
+        "totals": (FunctionFailures("expectation orders.positive", 3, "orders/0/1", "amount > 0, found -5"),)
     }
 
 

@@ -13,7 +13,7 @@ import lakehouse as lh
 from lakehouse.lake import function_failures
 from lakehouse.lake.layout import Layout
 from lakehouse.run.scenario.replay import write_bronze
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
@@ -58,22 +58,22 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     last = write_bronze(open_lake(spark, layout), app, records)
     odd = "ValueError: 1 is odd\x1b[2J\\ud800"
     divided = "ZeroDivisionError: division by zero"
-    told: list[tuple[str, Failed]] = []
+    told: list[tuple[str, FunctionFailures]] = []
     for tick in range(1, last + 1):  # each tick has a new writer
         with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
             told += silver.take_failures()
             assert not list(silver.take_failures())
-    halves = (Failed("map half", 3, "numbers/1/0", odd),)
-    reduced = Failed("reduce odd", 3, "numbers/0/1", divided)
+    halves = (FunctionFailures("map half", 3, "numbers/1/0", odd),)
+    reduced = FunctionFailures("reduce odd", 3, "numbers/0/1", divided)
     # A batch shows only its last total: 6, after the first tick.
-    own = Failed("aggregate own", 1, "numbers/1/1", "ZeroDivisionError: integer division or modulo by zero")
+    own = FunctionFailures("aggregate own", 1, "numbers/1/1", "ZeroDivisionError: integer division or modulo by zero")
     tables = {"again": halves, "counted": halves, "plain": (own, reduced)}
     actual = function_failures.failures_by_table(layout)
     assert {name: actual[name] for name in tables} == tables
     # A record counts once, though it is in two windows.
     assert reduced in actual["windows"]
     assert {function for table, function in told if table == "counted"} == {
-        Failed("map half", 2, "numbers/1/0", odd),
-        Failed("map half", 1, "numbers/1/2", odd.replace("1", "5", 1)),
+        FunctionFailures("map half", 2, "numbers/1/0", odd),
+        FunctionFailures("map half", 1, "numbers/1/2", odd.replace("1", "5", 1)),
     }  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner, Within
 from lakehouse.spark.stream.stream_join import BEGINNING
 from lakehouse.spark.table.join_starts import JoinStarts, StretchTime
 
@@ -31,7 +31,7 @@ def measure(records: History, join: StreamJoin, after: int, to: int, width: int)
 
 def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
     """What comes after a tick, of the records since one at which the stream times are known."""
-    meeting: Meeting[int] = Meeting(within, frozenset(JoinSide))
+    meeting: StreamJoiner[int] = StreamJoiner(within, frozenset(JoinSide))
     meeting._times.update({int(name.removeprefix("0/")): time for name, time in times.items()})
     made = []
     for number, (side, time, partition) in enumerate(records, 1):

@@ -19,7 +19,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.evolution.change import declaration_digest
 from lakehouse.run.scenario.replay import write_bronze
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
@@ -48,8 +48,8 @@ def records(*values: tuple[str, str | None, int, int]) -> list[Record]:
     ]  # fmt: skip
 
 
-def catch_up(spark: SparkSession, path: Path, app: lh.App, ticks: Iterable[int]) -> list[tuple[str, Failed]]:
-    failed: list[tuple[str, Failed]] = []
+def catch_up(spark: SparkSession, path: Path, app: lh.App, ticks: Iterable[int]) -> list[tuple[str, FunctionFailures]]:
+    failed: list[tuple[str, FunctionFailures]] = []
     for tick in ticks:
         with Silver(open_lake(spark, Layout(str(path))), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
@@ -99,10 +99,10 @@ def test_a_row_is_judged_as_it_stands_after_a_batch(spark: SparkSession, tmp_pat
     )  # fmt: skip
     name = "expectation totals.positive of rows"
     assert catch_up(spark, tmp_path, app, (1, 2)) == [
-        ("totals", Failed(name, 2, "Bari", "total > 0, found -1"))
+        ("totals", FunctionFailures(name, 2, "Bari", "total > 0, found -1"))
     ]
     assert failures_by_table(Layout(str(tmp_path)))["totals"] == (
-        Failed(name, 2, "Bari", "total > 0, found -1"),
+        FunctionFailures(name, 2, "Bari", "total > 0, found -1"),
     )
     assert [row["total"] for row in rows_of(spark, tmp_path, table)] == [-1, 4, -1]
 
@@ -200,7 +200,7 @@ def test_a_constraint_in_sql_judges_rows(spark: SparkSession, tmp_path: Path) ->
         open_lake(spark, Layout(str(tmp_path))), app,
         records(("a", "Oslo", -5, 1), ("b", "Rome", 5, 1), ("c", "Vienna", 9, 2)),
     )  # fmt: skip
-    unmet = Failed("expectation TOTALS.POSITIVE of rows", 1, "Oslo", "(TOTAL > 0), found -5")
+    unmet = FunctionFailures("expectation TOTALS.POSITIVE of rows", 1, "Oslo", "(TOTAL > 0), found -5")
     assert catch_up(spark, tmp_path, app, (1,)) == [("TOTALS", unmet)]
     with pytest.raises(ExpectationFailed, match=r"row Vienna stops the run: expectation SHORT"):
         catch_up(spark, tmp_path, app, (2,))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.terminal import show
 
 if TYPE_CHECKING:
-    from lakehouse.semantics.difference import Unlike
+    from lakehouse.semantics.difference import RowDifference
 
 
-def differing_rows(changes: Sequence[Unlike], caption: str | None) -> None:
+def differing_rows(changes: Sequence[RowDifference], caption: str | None) -> None:
     """Print keys that differ, each with its row before and after; of a changed row only the columns that differ."""
     from lakehouse.lake.row.difference import COLUMNS, change_cells
 

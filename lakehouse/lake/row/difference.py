@@ -18,7 +18,7 @@ from lakehouse.markup.shown import pairs, value
 from lakehouse.markup.text import as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.semantics.aggregate.collection import hashable_form
-from lakehouse.semantics.difference import Difference, Unlike
+from lakehouse.semantics.difference import Difference, RowDifference
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows
@@ -134,7 +134,7 @@ def _compare_sides(
     return Difference(added, removed, changed, changes, versions)
 
 
-def _change_of_row(key_names: tuple[str, ...], row: dict[str, Any]) -> Unlike:
+def _change_of_row(key_names: tuple[str, ...], row: dict[str, Any]) -> RowDifference:
     full_row = row["after"] if row["before"] is None else row["before"]
     before, after = (
         None if row[side] is None else {n: v for n, v in row[side].items() if n not in key_names}
@@ -148,7 +148,7 @@ def _change_of_row(key_names: tuple[str, ...], row: dict[str, Any]) -> Unlike:
     }
 
 
-def change_cells(change: Unlike) -> tuple[Any, ...]:
+def change_cells(change: RowDifference) -> tuple[Any, ...]:
     """Return a key that differs as the cells of a table's line; of a changed row only the columns that differ."""
     return (change["change"], pairs(change["key"]), *map(pairs, _differing_columns(change)))
 
@@ -160,7 +160,7 @@ def _difference_as_html(differences: Difference) -> str:
     return rows + to_paragraph("No row differs." if differences.equal else f"{counts}.")
 
 
-def _differing_columns(change: Unlike) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _differing_columns(change: RowDifference) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     before, after = change["before"], change["after"]
     if before is None or after is None:
         return before, after

@@ -12,7 +12,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.semantics.operators.truncate import several_partitions
+from lakehouse.semantics.operators.truncate import several_partitions_error
 from lakehouse.settings.config import Settings
 
 CONNECT_SECONDS = 2.0
@@ -53,7 +53,7 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
     truncated_topics = {source.topic for source in app.sources if source.applies_truncates} & set(kafka_topics)
     for name, facts in cluster.topics(sorted(truncated_topics)).items() if truncated_topics else ():
         if facts.partitions > 1:
-            raise several_partitions(name)
+            raise several_partitions_error(name)
 
 
 def check_listening(servers: str) -> None:

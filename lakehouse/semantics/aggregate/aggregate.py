@@ -38,14 +38,14 @@ class Rule(Protocol):
     def result(self, accumulator: Any) -> Any: ...
 
 
-class Shown:
+class VisibleAccumulator:
     """A rule whose accumulator is the visible value."""
 
     def result(self, accumulator: Any) -> Any:
         return accumulator
 
 
-class Added:
+class AddedAccumulators:
     """A rule that merges two accumulators by adding them."""
 
     def merge(self, earlier: Any, later: Any) -> Any:
@@ -53,7 +53,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class CountAll(Shown, Added):
+class CountAll(VisibleAccumulator, AddedAccumulators):
     """COUNT(*): the number of records of the group, whatever their columns contain (rule 5)."""
 
     def empty_accumulator(self) -> int:
@@ -64,7 +64,7 @@ class CountAll(Shown, Added):
 
 
 @dataclass(frozen=True, slots=True)
-class Count(Shown, Added):
+class Count(VisibleAccumulator, AddedAccumulators):
     """COUNT(column): the number of records of the group in which the column is not null (rule 5)."""
 
     def empty_accumulator(self) -> int:
@@ -75,7 +75,7 @@ class Count(Shown, Added):
 
 
 @dataclass(frozen=True, slots=True)
-class SumIntegers(Added):
+class SumIntegers(AddedAccumulators):
     """SUM over integers: exact. Over only nulls it is 0 (rule 5).
 
     The accumulator has room for more than a BIGINT, so the sum does not depend on the order of the records. A sum
@@ -117,7 +117,7 @@ class SumDecimals:
 
 
 @dataclass(frozen=True, slots=True)
-class SumDoubles(Shown, Added):
+class SumDoubles(VisibleAccumulator, AddedAccumulators):
     """SUM over DOUBLE: the records are added one by one, in position order, from the row's own sum.
 
     A sum of doubles depends on the order of the additions. This order is the lake's, so every batching, restart and
@@ -163,7 +163,7 @@ def sort_key(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Min(Shown):
+class Min(VisibleAccumulator):
     """MIN(column): nulls are skipped; over only nulls it is null (rule 5)."""
 
     def empty_accumulator(self) -> None:

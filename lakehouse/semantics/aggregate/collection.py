@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse.semantics.aggregate.aggregate import Shown, sort_key
+from lakehouse.semantics.aggregate.aggregate import VisibleAccumulator, sort_key
 from lakehouse.semantics.aggregate.growing import Counts, Values
 
-Kept = Sequence[Any]
+KeptValues = Sequence[Any]
 
 
 def _float_form(number: float) -> float | str:
@@ -40,7 +40,7 @@ def exact_form(value: Any) -> Any:
     return hashable_form(value, repr)
 
 
-def _as_values(accumulator: Kept) -> Values:
+def _as_values(accumulator: KeptValues) -> Values:
     return accumulator if isinstance(accumulator, Values) else Values(accumulator)
 
 
@@ -55,10 +55,10 @@ class CollectList:
 
     limit: int | None = None
 
-    def empty_accumulator(self) -> Kept:
+    def empty_accumulator(self) -> KeptValues:
         return Values()
 
-    def add(self, accumulator: Kept, value: Any, record_position: object) -> Kept:
+    def add(self, accumulator: KeptValues, value: Any, record_position: object) -> KeptValues:
         if self.limit is not None and len(accumulator) >= self.limit:
             return accumulator
         return self.with_value(_as_values(accumulator), value)
@@ -67,14 +67,14 @@ class CollectList:
         """Return the values with a new one at the end."""
         return values.added(value)
 
-    def merge(self, earlier: Kept, later: Kept) -> Kept:
+    def merge(self, earlier: KeptValues, later: KeptValues) -> KeptValues:
         if not earlier:
             return later
         for value in later:
             earlier = self.add(earlier, value, None)
         return earlier
 
-    def result(self, accumulator: Kept) -> list[Any]:
+    def result(self, accumulator: KeptValues) -> list[Any]:
         return list(accumulator)
 
 
@@ -92,7 +92,7 @@ class OnlyValue(CollectSet):
 
     limit: int | None = 2
 
-    def result(self, accumulator: Kept) -> Any:
+    def result(self, accumulator: KeptValues) -> Any:
         return accumulator[0] if len(accumulator) == 1 else None
 
 
@@ -100,21 +100,21 @@ class OnlyValue(CollectSet):
 class CountDistinct:
     """COUNT_DISTINCT(column): the number of different values, nulls excluded; exact (ksqlDB's is an estimate)."""
 
-    def empty_accumulator(self) -> Kept:
+    def empty_accumulator(self) -> KeptValues:
         return Values()
 
-    def add(self, accumulator: Kept, value: Any, record_position: object) -> Kept:
+    def add(self, accumulator: KeptValues, value: Any, record_position: object) -> KeptValues:
         return accumulator if value is None else CollectSet().add(accumulator, value, record_position)
 
-    def merge(self, earlier: Kept, later: Kept) -> Kept:
+    def merge(self, earlier: KeptValues, later: KeptValues) -> KeptValues:
         return CollectSet().merge(earlier, later)
 
-    def result(self, accumulator: Kept) -> int:
+    def result(self, accumulator: KeptValues) -> int:
         return len(accumulator)
 
 
 @dataclass(frozen=True, slots=True)
-class TopK(Shown):
+class TopK(VisibleAccumulator):
     """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once.
 
     by: order the values, which are structs, by this field, and skip those in which it is null. The first of equal

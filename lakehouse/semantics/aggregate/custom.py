@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse.semantics.aggregate.aggregate import Shown
+from lakehouse.semantics.aggregate.aggregate import VisibleAccumulator
 
 
 def keep_value(value: Any) -> Any:
@@ -43,7 +43,7 @@ def attempt(
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Shown):
+class Reduce(VisibleAccumulator):
     """REDUCE(column): function(so far, value), beginning with the first value. Nulls are skipped (rule 2)."""
 
     function: Callable[[Any, Any], Any]

@@ -140,7 +140,7 @@ class Elements(Sequence[Any]):
         return f"Elements({self._current()!r})"
 
 
-class Growing(Mapping[str, Any]):
+class GrowingMapping(Mapping[str, Any]):
     """A mapping that grows by applying entries one by one. Equal to a mapping with the same content."""
 
     __slots__ = ("_base", "_length", "_log", "_newest")
@@ -200,7 +200,7 @@ class Growing(Mapping[str, Any]):
         return f"{type(self).__name__}({self._current()!r})"
 
 
-class Counts(Growing):
+class Counts(GrowingMapping):
     """How often each text occurs, in first-seen order."""
 
     __slots__ = ()
@@ -221,7 +221,7 @@ class Counts(Growing):
             del content[text]
 
 
-class RowValues(Growing):
+class RowValues(GrowingMapping):
     """The values of a group's rows, by the rows' keys, in the order in which the rows were put in.
 
     accumulator: the fold of all values by a rule, if `is_folded`; it is computed when it is needed.

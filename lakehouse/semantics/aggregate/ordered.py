@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Marked = dict[str, Any] | None  # {"at": position, "value": value}
+PositionedValue = dict[str, Any] | None  # {"at": position, "value": value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +18,15 @@ class LatestValue:
 
     ignore_nulls: bool = True
 
-    def empty_accumulator(self) -> Marked:
+    def empty_accumulator(self) -> PositionedValue:
         return None
 
-    def add(self, accumulator: Marked, value: Any, record_position: Any) -> Marked:
+    def add(self, accumulator: PositionedValue, value: Any, record_position: Any) -> PositionedValue:
         if value is None and self.ignore_nulls:
             return accumulator
         return self.merge(accumulator, {"at": record_position, "value": value})
 
-    def merge(self, earlier: Marked, later: Marked) -> Marked:
+    def merge(self, earlier: PositionedValue, later: PositionedValue) -> PositionedValue:
         if earlier is None or later is None:
             return later if earlier is None else earlier
         return self.choose_value(earlier, later)
@@ -35,7 +35,7 @@ class LatestValue:
         """Return the value whose record came last."""
         return max(marked_values, key=lambda marked_value: marked_value["at"])
 
-    def result(self, accumulator: Marked) -> Any:
+    def result(self, accumulator: PositionedValue) -> Any:
         return accumulator["value"] if accumulator else None
 
 

@@ -40,7 +40,7 @@ UNIT = 2**1074
 
 
 @dataclass(frozen=True, slots=True)
-class LikeRecords:
+class RowsByRecordRule:
     """An aggregate that adds a row's value by the rule for a stream's records."""
 
     rule: Rule
@@ -56,7 +56,7 @@ class LikeRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class CountRows(LikeRecords):
+class CountRows(RowsByRecordRule):
     """COUNT(*), or COUNT(column), over rows."""
 
     rule: CountAll | Count
@@ -66,7 +66,7 @@ class CountRows(LikeRecords):
 
 
 @dataclass(frozen=True, slots=True)
-class SumRows(LikeRecords):
+class SumRows(RowsByRecordRule):
     """SUM over rows, of integers and decimals."""
 
     rule: SumIntegers | SumDecimals | SumWideDecimals
@@ -153,7 +153,7 @@ class AverageRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ListRows(LikeRecords):
+class ListRows(RowsByRecordRule):
     """COLLECT_LIST over rows: a value that is taken out is the last equal element."""
 
     rule: CollectList
@@ -171,7 +171,7 @@ class ListRows(LikeRecords):
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramRows(LikeRecords):
+class HistogramRows(RowsByRecordRule):
     """HISTOGRAM over rows."""
 
     rule: Histogram
@@ -181,7 +181,7 @@ class HistogramRows(LikeRecords):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomRows(LikeRecords):
+class CustomRows(RowsByRecordRule):
     """A user's aggregate with an `undo`."""
 
     rule: Custom
@@ -196,7 +196,7 @@ class CustomRows(LikeRecords):
 
 
 @dataclass(frozen=True, slots=True)
-class FromRows:
+class RowsByKey:
     """Any other aggregate: its accumulator has the values of the group's rows, in the order in which they were put in.
 
     counting_rule: the same rule with a listener for errors; it hears only the errors of adding a row, not those of
@@ -206,7 +206,7 @@ class FromRows:
     rule: Rule
     counting_rule: Rule | None = None
 
-    def with_listener(self, on_failure: OnFailure) -> FromRows:
+    def with_listener(self, on_failure: OnFailure) -> RowsByKey:
         """Return the same rule, which calls `on_failure` with each error."""
         assert isinstance(self.rule, Reduce | Custom)
         return replace(self, counting_rule=self.rule.with_listener(on_failure))
@@ -243,10 +243,10 @@ class FromRows:
         return row_values.accumulator
 
 
-RowRule = CountRows | SumRows | SumRowDoubles | AverageRows | ListRows | HistogramRows | CustomRows | FromRows
+RowRule = CountRows | SumRows | SumRowDoubles | AverageRows | ListRows | HistogramRows | CustomRows | RowsByKey
 
 
-def undo_rule(rule: Rule) -> RowRule:
+def make_row_rule(rule: Rule) -> RowRule:
     """Return the form of an aggregate that can take out a row's value again."""
     if type(rule) is CollectList:  # not CollectSet, a subclass, which does not count how often a value was added
         return ListRows(rule)
@@ -265,4 +265,4 @@ def undo_rule(rule: Rule) -> RowRule:
             return HistogramRows(rule)
         case Custom() if rule.undo is not None:
             return CustomRows(rule)
-    return FromRows(rule)
+    return RowsByKey(rule)

@@ -22,7 +22,7 @@ from lakehouse.semantics.tombstone import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ForeignKeyJoiner:
     """The join, with the present rows of both sides.
 
     refer: called with a left row, gives the right key that it refers to; None for null. order: gives the form by which

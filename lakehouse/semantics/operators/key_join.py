@@ -67,7 +67,7 @@ def joined_half(join_type: str, left: Timed | None, right: Timed | None, time: i
 
 
 @dataclass(frozen=True, slots=True)
-class KeyJoin:
+class KeyJoiner:
     """The join, with the present rows of both sides."""
 
     how: str

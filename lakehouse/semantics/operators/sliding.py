@@ -33,13 +33,13 @@ class SlidingWindows:
             or not first_time <= event_time <= last_time
         ):
             return [], [Span(max(event_time - difference, FIRST_MS), event_time)]
-        return _Run(self, cells, record).outcome()
+        return _SlidingRun(self, cells, record).outcome()
 
     def span(self, start_time: int) -> Span:
         return Span(start_time, start_time + self.window.difference)
 
 
-class _Run:
+class _SlidingRun:
     """One record on its way through the windows of its key."""
 
     def __init__(self, owner: SlidingWindows, cells: Cells, record: Arrival) -> None:

@@ -103,7 +103,7 @@ class JoinedRow(NamedTuple, Generic[R]):
     time: int
 
 
-class Meeting(Generic[R]):
+class StreamJoiner(Generic[R]):
     """The join, and its open records. kept_sides: the sides whose unmatched records come out, padded."""
 
     def __init__(self, within: Within, kept_sides: frozenset[JoinSide]) -> None:

@@ -26,14 +26,14 @@ from lakehouse.semantics.operators.as_of import KeyChanges
 from lakehouse.semantics.tombstone import Row
 
 
-class Met(NamedTuple):
+class TableMatch(NamedTuple):
     """A record that comes out of the join, with its row; None if there is none."""
 
     row: Row | None
 
 
 @dataclass(frozen=True, slots=True)
-class TableJoined:
+class TableJoiner:
     """The join, with the rows that records can find. by_time: find the row at the record's event time, not arrival."""
 
     how: str
@@ -45,8 +45,8 @@ class TableJoined:
         # As of arrival, each change hides all earlier ones.
         self.rows.setdefault(key, KeyChanges()).put(event_time if self.by_time else 0, row)
 
-    def join_record(self, key: Key | None, event_time: int) -> Met | None:
+    def join_record(self, key: Key | None, event_time: int) -> TableMatch | None:
         """Return the match of a record with a value; None if it does not come out. key: None if a part is null."""
         changes = None if key is None else self.rows.get(key)
         row = None if changes is None else changes.at(event_time if self.by_time else 0)
-        return None if row is None and self.how == "inner" else Met(row)
+        return None if row is None and self.how == "inner" else TableMatch(row)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from lakehouse.errors import PlanError
 
 
-def several_partitions(topic: str) -> PlanError:
+def several_partitions_error(topic: str) -> PlanError:
     """Return the error for a topic that has more than one partition."""
     return PlanError(
         f'topic {topic!r} has several partitions, and its stream says truncates="apply": across partitions nobody can '

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expectation import Expectation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
-from lakehouse.semantics.aggregate.undo import CustomRows, FromRows
-from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, Failed, Tally, merge_failures
+from lakehouse.semantics.aggregate.undo import CustomRows, RowsByKey
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, FunctionFailures, Tally, merge_failures
 from lakehouse.semantics.position import Position
 from lakehouse.spark.fold.forms.aggregates import Form
 from lakehouse.spark.padded_struct import padded_struct
@@ -69,7 +69,7 @@ class FailureCounter:
         first = _first_failure(first_values, F.col("_position"))
         return self._observe(name, name, rows, F.count_if(is_counted), first, describe)
 
-    def result(self) -> tuple[Failed, ...]:
+    def result(self) -> tuple[FunctionFailures, ...]:
         """Return the functions that failed."""
         function_counts = [
             (function, observation.get, describe) for function, observation, describe in self._observations.values()
@@ -83,7 +83,7 @@ class FailureCounter:
         return merge_failures(
             (),
             [
-                Failed(name, records, _format_place(first_error), describe(first_error["error"]))
+                FunctionFailures(name, records, _format_place(first_error), describe(first_error["error"]))
                 for name, first_error, records, describe in failures
             ],
         )
@@ -107,7 +107,7 @@ class FailureCounter:
 def is_function(form: Form) -> bool:
     """Say whether a form has a user's functions."""
     rule = form.bound.rule
-    return isinstance(rule.rule if isinstance(rule, FromRows | CustomRows) else rule, Reduce | Custom)
+    return isinstance(rule.rule if isinstance(rule, RowsByKey | CustomRows) else rule, Reduce | Custom)
 
 
 def with_tally(form: Form, tally: Tally | None) -> Any:

@@ -16,7 +16,7 @@ from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.fold.bounds import HeldFrame, KeyBounds, hold_with_bounds
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark
@@ -46,7 +46,7 @@ class FoldedBatch:
     late_joins: dict[StreamJoin, DataFrame] = field(default_factory=dict)
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
-    failures: tuple[Failed, ...] = ()
+    failures: tuple[FunctionFailures, ...] = ()
     held_memory: list[InMemory] = field(default_factory=list)
 
     def release(self) -> None:

@@ -30,7 +30,7 @@ from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, table_depth
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.commit_number import EVER
-from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.failures import FunctionFailures
 from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.cluster.address import is_local
@@ -124,7 +124,7 @@ class Silver:
         """The last tick that every table has taken in; without tables, that of the last batch."""
         return min((writer.applied_tick for writer in self.writers), default=self._done_tick)
 
-    def take_failures(self) -> Iterator[tuple[str, Failed]]:
+    def take_failures(self) -> Iterator[tuple[str, FunctionFailures]]:
         """Yield the functions that failed on records since the last call, each with its table's name."""
         for writer in self.writers:
             failures, writer.new_failures = writer.new_failures, ()

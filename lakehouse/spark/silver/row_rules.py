@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.key_text import write_key
 from lakehouse.plan.expectation import Expectation
-from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, OF_ROWS, Failed
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, OF_ROWS, FunctionFailures
 from lakehouse.spark.fold.bounds import HeldFrame
 from lakehouse.spark.fold.merge import rows_after_merge
 from lakehouse.spark.fold.table_fold import TableFold
@@ -26,10 +26,10 @@ class UnmetRows(NamedTuple):
     key: str
     reason: str
 
-    def as_failed(self, table: str) -> Failed:
+    def as_failed(self, table: str) -> FunctionFailures:
         """Return it as the table's commits count it."""
         own_reason = self.reason.removeprefix(self.expectation.reason_start)
-        return Failed(
+        return FunctionFailures(
             f"{EXPECTATION}{table}.{self.expectation.name}{OF_ROWS}", self.rows, self.key, own_reason[:ERROR_LENGTH_MAX]
         )
 

@@ -20,7 +20,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
 from lakehouse.plan.expectation import row_failure
 from lakehouse.semantics.commit_number import NO_TICK, Progress
-from lakehouse.semantics.failures import Failed, merge_failures
+from lakehouse.semantics.failures import FunctionFailures, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze.interventions import Intervention, last_intervention_tick, read_interventions
 from lakehouse.spark.fold import fold
@@ -57,7 +57,7 @@ class SilverWriter:
         self._rewriters = {place.path: TableRewriter(place.path) for place in self._open_table.places}
         self._lease = table_lease(open_table.layout, open_table.name)
         self.applied_tick = 0
-        self.new_failures: tuple[Failed, ...] = ()
+        self.new_failures: tuple[FunctionFailures, ...] = ()
 
     def __enter__(self) -> SilverWriter:
         self._lease.acquire()

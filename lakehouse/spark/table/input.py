@@ -30,7 +30,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
-from lakehouse.semantics.operators.truncate import several_partitions
+from lakehouse.semantics.operators.truncate import several_partitions_error
 from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
@@ -115,7 +115,7 @@ class Input:
         """
         for offsets in bronze.next_offsets(self.lake, source.topic, to_tick).values():
             if len(offsets) > 1:
-                raise several_partitions(source.topic)
+                raise several_partitions_error(source.topic)
         find_schemas = self.lake.schemas.find
         truncates = find_truncates(source, _rows_of(source, self.rows(after_tick, to_tick)), find_schemas)
         if not truncates:
