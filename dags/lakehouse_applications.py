@@ -6,21 +6,21 @@ An invalid manifest does not affect the others: a separate DAG names it, and doe
 from airflow.sdk import DAG
 
 from lakehouse_dags import common, keeping, writing
-from lakehouse_dags.manifest import Refused, applications
+from lakehouse_dags.manifest import Refused, read_applications
 
-found, refused = applications()
+known_applications, refused = read_applications()
 
-for application in found:
+for application in known_applications:
     try:
         common.check_schedules(application)
     except Refused as error:
         refused[f"{application.name}.json"] = str(error)
         continue
-    for make in (
+    for make_dag in (
         writing.catch_up, writing.backfill_range, writing.backfill_interval, writing.quarantine_replay, writing.deploy,
         writing.erase, keeping.reconstruct_point_in_time, keeping.recovery_drill, keeping.table_maintenance,
     ):  # fmt: skip
-        dag = make(application)
+        dag = make_dag(application)
         globals()[dag.dag_id] = dag
 
 if refused:

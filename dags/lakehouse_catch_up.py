@@ -17,7 +17,7 @@ from lakehouse_jobs import (
     JobRefused,
     job_argv,
     job_environment,
-    locations,
+    project_locations,
 )
 from lakehouse_places import check_places
 
@@ -52,7 +52,7 @@ class LakehouseJobOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         params = context["params"]
         try:
-            root, python = locations()
+            root, python = project_locations()
             check_places(root, params["app"], params["config"])
             argv = job_argv(root, python, self.job, params["app"], params["config"], self.options)
             self._running = Job(argv, cwd=root, environ=job_environment(python))

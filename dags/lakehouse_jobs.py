@@ -30,7 +30,7 @@ __all__ = [
     "JobRefused",
     "job_argv",
     "job_environment",
-    "locations",
+    "project_locations",
 ]
 
 # A part never begins with a dot or a dash: "..", hidden files and options can't be written.
@@ -77,8 +77,8 @@ class JobHeld(JobFailed):
     """Another process holds the lease of a table that the job would write; it is worth waiting for."""
 
 
-def locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
-    """The project's root and its Python: LAKEHOUSE_ROOT and LAKEHOUSE_PYTHON, by default this checkout's."""
+def project_locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
+    """Return the project's root and its Python: LAKEHOUSE_ROOT and LAKEHOUSE_PYTHON, by default this checkout's."""
     root = Path(environ.get("LAKEHOUSE_ROOT") or Path(__file__).resolve().parents[1])
     python = Path(environ.get("LAKEHOUSE_PYTHON") or root / ".venv" / "bin" / "python")
     if not python.is_file():
@@ -92,16 +92,16 @@ def locations(environ: Mapping[str, str] = os.environ) -> tuple[Path, Path]:
 def job_argv(
     root: Path, python: Path, job: str, app: str, config: str | None, options: Sequence[str] = ()
 ) -> list[str]:
-    """The job's argument list.
+    """Return the argument list of a job.
 
-    The parameters are checked here again: a run's conf has more ways in than the form.
+    Check the parameters again: values reach a run's conf in more ways than through the form. Raises JobRefused.
     """
     script = root / "spark_jobs" / f"{job}.py"
     if not script.is_file():
         raise JobRefused(f"no job at {script}: set LAKEHOUSE_ROOT to the project's folder")
-    argv = [str(python), str(script), "--app", _checked("app", app, APP_PATTERN, "examples/flights/app.py")]
+    argv = [str(python), str(script), "--app", _check_parameter("app", app, APP_PATTERN, "examples/flights/app.py")]
     if config is not None:
-        argv += ["--config", _checked("config", config, CONFIG_PATTERN, "deploy/lakehouse.toml")]
+        argv += ["--config", _check_parameter("config", config, CONFIG_PATTERN, "deploy/lakehouse.toml")]
     return [*argv, *options]
 
 
@@ -112,7 +112,7 @@ def _is_passed_on(name: str, patterns: Sequence[str]) -> bool:
 
 
 def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The part of this process's environment that a job may see, with the project's Python first on the PATH."""
+    """Return the part of an environment that a job may see, with the project's Python first on the PATH."""
     patterns = [*_PASSED_ON, *filter(None, environ.get(_NAMES_VARIABLE, "").split(","))]
     passed = {
         name: value for name, value in environ.items() if _is_passed_on(name, patterns) or _SETTINGS.fullmatch(name)
@@ -123,7 +123,7 @@ def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> di
     return {**passed, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def _checked(name: str, value: object, pattern: str, example: str) -> str:
+def _check_parameter(name: str, value: object, pattern: str, example: str) -> str:
     if not isinstance(value, str) or not re.match(pattern, value):
         raise JobRefused(f"{name} is {value!r}, expected a plain path such as {example!r}")
     return value
@@ -158,10 +158,11 @@ class Job:
         on_event: Callable[[dict[str, Any]], None] = lambda event: None,
         on_result: Callable[[dict[str, Any]], None] = lambda result: None,
     ) -> dict[str, Any]:
-        """Run to the end; give the last event, or a command's last JSON object. Raises JobRefused, JobFailed, JobHeld.
+        """Run to the end; return the last event, or a command's last JSON object.
 
-        Lines of stdout and stderr go to `on_line` as they come, very long ones in pieces; events on either to
-        `on_event`; JSON objects of stdout to `on_result`, however many there are. JobRefused also if one is too long.
+        Lines of stdout and stderr go to `on_line` as they come, very long lines in pieces; events of both go to
+        `on_event`, and all JSON objects of stdout to `on_result`. Raises JobRefused, also for an object that is too
+        long; JobFailed, JobHeld.
 
         However this ends, by the job, by a failure here or by an exception from a signal handler, the whole
         process group has ended afterwards.
@@ -183,7 +184,7 @@ class Job:
             self._end_group()
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
-        return self._outcome(self._process.returncode)
+        return self._check_outcome(self._process.returncode)
 
     def stop(self) -> None:
         """End the job: SIGTERM to its group, then SIGKILL. Safe in a signal handler, and twice."""
@@ -201,13 +202,17 @@ class Job:
         assert process.stdout is not None
         assert process.stderr is not None
 
-        def take(found: dict[str, Any]) -> None:
-            self._take(found, on_event, on_result)
+        def on_stdout_object(json_object: dict[str, Any]) -> None:
+            self._handle_object(json_object, on_event, on_result)
 
-        output = _Lines(on_line, take)
+        def on_stderr_object(json_object: dict[str, Any]) -> None:
+            if "event" in json_object:
+                on_event(json_object)
+
+        output = _Lines(on_line, on_stdout_object)
         lines_of = {
             process.stdout.fileno(): output,
-            process.stderr.fileno(): _Lines(on_line, lambda found: on_event(found) if "event" in found else None),
+            process.stderr.fileno(): _Lines(on_line, on_stderr_object),
         }
         with selectors.DefaultSelector() as selector, process.stdout, process.stderr:
             for fd in lines_of:
@@ -231,18 +236,18 @@ class Job:
         while process.poll() is None:
             time.sleep(_POLL_S)
 
-    def _take(
+    def _handle_object(
         self,
-        found: dict[str, Any],
+        json_object: dict[str, Any],
         on_event: Callable[[dict[str, Any]], None],
         on_result: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Take a JSON object of stdout."""
-        if "event" in found:
-            on_event(found)
-        if "event" in found or self._is_command:
-            self._last_event = found
-        on_result(found)
+        """Pass a JSON object of stdout on, and remember the last event, or a command's last object."""
+        if "event" in json_object:
+            on_event(json_object)
+        if "event" in json_object or self._is_command:
+            self._last_event = json_object
+        on_result(json_object)
 
     def _end_group(self) -> None:
         if self._process is None or self._group_ended:
@@ -261,83 +266,83 @@ class Job:
         self._process.poll()
         self._group_ended = True
 
-    def _outcome(self, code: int) -> dict[str, Any]:
+    def _check_outcome(self, code: int) -> dict[str, Any]:
         event = self._last_event
         name = self._name
-        said = f"; its last event: {json.dumps(event)[:1000]}" if event else ""
+        event_text = f"; its last event: {json.dumps(event)[:1000]}" if event else ""
         if self._stopped:
-            raise JobFailed(f"{name} was stopped{said}")
+            raise JobFailed(f"{name} was stopped{event_text}")
         if code == _EXIT_BAD_INPUT:
-            raise JobRefused(f"{name} refused its input (exit code 2){said}")
+            raise JobRefused(f"{name} refused its input (exit code 2){event_text}")
         if code == _EXIT_HELD:
-            raise JobHeld(f"{name}: another process holds a table (exit code 3){said}")
+            raise JobHeld(f"{name}: another process holds a table (exit code 3){event_text}")
         if code != 0:
-            raise JobFailed(f"{name} ended with {_describe(code)}{said}")
+            raise JobFailed(f"{name} ended with {_describe_exit(code)}{event_text}")
         if self._cut:
             raise JobRefused(
                 f"{name} ended with exit code 0, but a line of JSON in its output is longer than "
-                f"{_OBJECT_MAX_BYTES // 1024**2} MB, so its result is not known. What it did stays done{said}"
+                f"{_OBJECT_MAX_BYTES // 1024**2} MB, so its result is not known. What it did stays done{event_text}"
             )
         if self._is_command:
             return event or {}
         if event is None or event["event"] != "done":
-            raise JobFailed(f"{name} ended with exit code 0 but without a 'done' event{said}")
+            raise JobFailed(f"{name} ended with exit code 0 but without a 'done' event{event_text}")
         return event
 
 
 class _Lines:
-    """The lines of a pipe: each goes to `tell`, a very long one in pieces; a JSON object also goes to `take`, whole.
+    """The lines of a pipe: each goes to `on_line`, in pieces if very long; a whole JSON object also goes to `on_object`.
 
     has_cut: whether an object was so long that it was not kept.
     """
 
-    def __init__(self, tell: Callable[[str], None], take: Callable[[dict[str, Any]], None]) -> None:
-        self._tell = tell
-        self._take = take
-        self._rest = b""  # of the line that has not ended yet, what was not told
-        self._told = bytearray()  # what was told of it, if it may be an object
-        self._is_long = False  # whether a piece of it was told
+    def __init__(self, on_line: Callable[[str], None], on_object: Callable[[dict[str, Any]], None]) -> None:
+        self._on_line = on_line
+        self._on_object = on_object
+        self._rest = b""  # the part of the unfinished line that was not passed on
+        self._pieces = bytearray()  # the pieces of it that were passed on, if it may be an object
+        self._is_long = False  # whether a piece of it was passed on
         self.has_cut = False
 
     def add(self, chunk: bytes) -> None:
-        """Take what was read."""
+        """Take in bytes of the pipe."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             self._end_line(line)
         if len(self._rest) > _PIECE_MAX_BYTES:
-            self._tell_piece(self._rest)
+            self._pass_piece_on(self._rest)
             self._rest = b""
 
     def end(self) -> None:
-        """Take what was read as a line, although nothing ended it."""
+        """Take the bytes after the last line break as a line, too."""
         self._end_line(self._rest)
         self._rest = b""
 
-    def _tell_piece(self, piece: bytes) -> None:
-        self._tell(_text(piece))
-        if self._told or (not self._is_long and piece.startswith(b"{")):
-            self._told += piece
-        if len(self._told) > _OBJECT_MAX_BYTES:
-            self._told.clear()
+    def _pass_piece_on(self, piece: bytes) -> None:
+        self._on_line(_decode_line(piece))
+        if self._pieces or (not self._is_long and piece.startswith(b"{")):
+            self._pieces += piece
+        if len(self._pieces) > _OBJECT_MAX_BYTES:
+            self._pieces.clear()
             self.has_cut = True
         self._is_long = True
 
     def _end_line(self, line: bytes) -> None:
         if line:
-            self._tell(_text(line))
-        whole = b"" if self._is_long and not self._told else bytes(self._told) + line
-        if (found := _json_object(_text(whole))) is not None:
-            self._take(found)
-        self._told.clear()
+            self._on_line(_decode_line(line))
+        whole = b"" if self._is_long and not self._pieces else bytes(self._pieces) + line
+        if (json_object := _json_object(_decode_line(whole))) is not None:
+            self._on_object(json_object)
+        self._pieces.clear()
         self._is_long = False
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def _group_lives(group: int) -> bool:
-    """Whether a process of the group runs. A zombie doesn't, and in a container it may stay one for good."""
+    """Say whether a process of the group runs. A zombie does not, and in a container it may stay a zombie for good."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -349,10 +354,10 @@ def _group_lives(group: int) -> bool:
 def _runs_in(group: int, stat: Path) -> bool:
     try:
         # pid (name) state parent group ...: the name may hold spaces and parentheses
-        state, _, of_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        state, _, group_text = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
     except OSError:  # it ended meanwhile
         return False
-    return of_group == str(group) and state not in "ZX"
+    return group_text == str(group) and state not in "ZX"
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
@@ -365,5 +370,5 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _describe(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

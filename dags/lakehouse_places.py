@@ -1,4 +1,4 @@
-"""Which applications the generic catch-up may run: those below LAKEHOUSE_CATCH_UP. Standard library only."""
+"""The check that the generic catch-up runs only applications below LAKEHOUSE_CATCH_UP. Standard library only."""
 
 import os
 from collections.abc import Mapping
@@ -20,11 +20,13 @@ def check_places(root: Path, app: str, config: str | None, environ: Mapping[str,
     if not folders:
         raise JobRefused(f"no folder is named for this DAG. {advice}, or use the application's own DAG.")
     file = app.partition(":")[0]
-    for name, said in (("app", file), ("config", config)):
-        if said is None:
+    for name, path_text in (("app", file), ("config", config)):
+        if path_text is None:
             continue
-        place = (root / said).resolve()
+        place = (root / path_text).resolve()
         if name == "app" and place.suffix != ".py":
             raise JobRefused(f"app is {app!r}, expected a file that ends with .py")
         if not any(place.is_relative_to(folder) for folder in folders):
-            raise JobRefused(f"{name} is {said!r}, which lies in none of {', '.join(map(str, folders))}. {advice}.")
+            raise JobRefused(
+                f"{name} is {path_text!r}, which lies in none of {', '.join(map(str, folders))}. {advice}."
+            )

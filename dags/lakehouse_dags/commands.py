@@ -1,7 +1,7 @@
-"""The argument lists of the `lakehouse` command, and the part of its results that is kept. Standard library only.
+"""The argument lists of the `lakehouse` command, and the parts of its results that a task keeps. Standard library only.
 
-A value of a request is one argument, joined to its option by "=", or a name after "--": whatever it is, it can't become
-an option, and no shell ever sees it.
+A value of a request is one argument: joined to its option by "=", or a name after "--". So no value can become an
+option, and no shell ever sees it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from lakehouse_dags.manifest import END
 from lakehouse_dags.requests import SURROGATE, BadRequest
 
-Where = Mapping[str, Any]
+AppFacts = Mapping[str, Any]
 Request = Mapping[str, Any]
 EXAMPLES = 5
-# What a command calls them in its JSON, for a person who has to decide.
-WORDS = {
+# Words for names in a command's JSON, for a person who has to decide.
+FACT_LABELS = {
     "added": "rows added",
     "removed": "rows removed",
     "changed": "rows changed",
@@ -29,14 +29,18 @@ DIGEST = rf"^([0-9]{{1,18}}-)?[0-9a-f]{{16}}{END}"
 TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
 
-def argv(python: Path, where: Where, command: str, request: Request) -> list[str]:
-    """Return the argument list of a command, by its name in COMMANDS. Raises BadRequest for a value that can't be one.
+def command_argv(python: Path, app_facts: AppFacts, command: str, request: Request) -> list[str]:
+    """Return the argument list of a command, by its name in COMMANDS.
 
-    -P: the folder that it runs in, which is the application's, is not searched for Python's own modules.
+    app_facts: see `Application.as_facts`. -P: Python does not search the command's folder, which is the application's,
+    for its own modules. Raises BadRequest for a value that can't be an argument.
     """
-    name, positionals, options = COMMANDS[command](where, request)
+    name, positionals, options = COMMANDS[command](app_facts, request)
     # The lake of the manifest, as the page shows it: LAKEHOUSE_LAKE_PATH of a worker would win over the configuration.
-    place = ["--lake=" + where["lake"], *([] if where["config"] is None else ["--config=" + where["config"]])]
+    place = [
+        "--lake=" + app_facts["lake"],
+        *([] if app_facts["config"] is None else ["--config=" + app_facts["config"]]),
+    ]
     options = [*options, *place, *([] if command == "check" else ["--json"])]
     for value in positionals:
         if not isinstance(value, str) or not value or value.startswith("-"):
@@ -44,27 +48,27 @@ def argv(python: Path, where: Where, command: str, request: Request) -> list[str
     for value in [*positionals, *options]:
         if "\0" in value or SURROGATE.search(value):
             raise BadRequest(f"{name}: found {value!r:.200}, expected a text that can be an argument.")
-    behind = ["--", *positionals] if positionals else []
-    return [str(python), "-P", "-m", "lakehouse.cli.main", *name.split(), *options, *behind]
+    name_arguments = ["--", *positionals] if positionals else []
+    return [str(python), "-P", "-m", "lakehouse.cli.main", *name.split(), *options, *name_arguments]
 
 
-def folder(where: Where) -> Path:
-    """Return the folder that a command runs in: that of the configuration, which relative paths refer to."""
-    return Path(where["config"] or where["app"].partition(".py:")[0]).parent
+def command_folder(app_facts: AppFacts) -> Path:
+    """Return the folder in which a command runs: that of the configuration, since its relative paths start there."""
+    return Path(app_facts["config"] or app_facts["app"].partition(".py:")[0]).parent
 
 
 class Summary:
-    """What is kept of a command's results, which come one by one: the last one; of some commands something shorter."""
+    """The part that a task keeps of its command's results, which come one by one: the last; for some commands less."""
 
     def __init__(self) -> None:
         self.last: Mapping[str, Any] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Take a result."""
+        """Take in a result."""
         self.last = result
 
-    def kept(self) -> dict[str, Any]:
-        """Return what is kept, so far."""
+    def summarize(self) -> dict[str, Any]:
+        """Return the part to keep of the results so far."""
         return dict(self.last)
 
 
@@ -73,139 +77,156 @@ def summary_of(command: str) -> Summary:
     return SUMMARIES.get(command, Summary)()
 
 
-def result(summary: Summary) -> dict[str, Any]:
-    """Return what a task leaves of its command's results."""
-    found: dict[str, Any] = portable({**summary.kept(), "event": "done"})
-    return found
+def task_result(summary: Summary) -> dict[str, Any]:
+    """Return the result of a task: the summary of its command's results."""
+    portable_result: dict[str, Any] = make_portable({**summary.summarize(), "event": "done"})
+    return portable_result
 
 
-def missing(command: str, last: Mapping[str, Any]) -> str | None:
-    """Return what a command that succeeded left out of its last result, so that nobody knows what it did; or None."""
-    wanted = NEEDED["audit" if command == "reconcile" and "ok" in last else command]
-    absent = [name for name in wanted if name not in last]
+def describe_missing(command: str, last: Mapping[str, Any]) -> str | None:
+    """Return a message about what the last result of a successful command lacks; None if it lacks nothing."""
+    needed = NEEDED["audit" if command == "reconcile" and "ok" in last else command]
+    absent = [name for name in needed if name not in last]
     if not absent:
         return None
-    found = f"a result with {', '.join(map(str, last))}" if last else "no result"
+    found_text = f"a result with {', '.join(map(str, last))}" if last else "no result"
     return (
-        f"found {found:.500}, expected one with {', '.join(absent)}: its output was lost, or is not that of `lakehouse`"
+        f"found {found_text:.500}, expected one with {', '.join(absent)}: its output was lost, or is not that of "
+        "`lakehouse`"
     )
 
 
-def portable(value: Any) -> Any:
-    """Return a JSON value with the integers that Airflow can't pass on, those beyond 64 bits (hashes), as text."""
+def make_portable(value: Any) -> Any:
+    """Return a JSON value with integers beyond 64 bits (hashes) as text: Airflow can't pass them on."""
     if isinstance(value, dict):
-        return {name: portable(item) for name, item in value.items()}
+        return {name: make_portable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [portable(item) for item in value]
+        return [make_portable(item) for item in value]
     return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
-def complaint(command: str, last: Mapping[str, Any]) -> str | None:
-    """Return why a command's own result, whatever its exit code, is not good enough; another try would be no better."""
-    if command == "prove" and len(set(hashes(last))) > 1:
+def describe_fault(command: str, last: Mapping[str, Any]) -> str | None:
+    """Return why a command's result is not good enough, whatever its exit code; another try would be no better."""
+    if command == "prove" and len(set(proof_hashes(last))) > 1:
         return "the ways to rebuild the table do not agree"
     if command == "drill" and last.get("ok") is False:
         return "a damage was not found, or a restored table is not what it was"
     if command == "reconcile" and last.get("ok") is False:
         return f"the audit found problems: {last['problems']!r:.1000}"
-    if command == "reconcile" and (left := sum(last.get(name, 0) for name in ("added", "removed", "changed"))):
-        return f"after the backfill {left} rows still differ from what bronze gives"
+    if command == "reconcile" and (differing := sum(last.get(name, 0) for name in ("added", "removed", "changed"))):
+        return f"after the backfill {differing} rows still differ from what bronze gives"
     return None
 
 
 def is_enough(command: str, last: Mapping[str, Any]) -> bool:
-    """Return whether a result is good although the command ended with 1: there was only one way to prove a table."""
-    return command == "prove" and len(hashes(last)) == 1
+    """Say whether a result is good although the command ended with 1: there was only one way to prove a table."""
+    return command == "prove" and len(proof_hashes(last)) == 1
 
 
-def hashes(proof: Mapping[str, Any]) -> list[str]:
-    """Return the content's hash by each way that could give the moment."""
+def proof_hashes(proof: Mapping[str, Any]) -> list[str]:
+    """Return the content's hash from each way that could give the moment."""
     return [way["hash"] for way in proof.get("ways", ()) if way["hash"] is not None]
 
 
-Line = tuple[str, Sequence[str], Sequence[str]]  # the command with its group, its positional arguments, its options
+CommandLine = tuple[
+    str, Sequence[str], Sequence[str]
+]  # the command with its group, its positional arguments, its options
 
 
-def _run(part: str) -> Callable[[Where, Request], Line]:
-    return lambda where, _: ("run", [], [_app(where), "--until=caught-up", f"--only={part}"])
+def _run_line_maker(part: str) -> Callable[[AppFacts, Request], CommandLine]:
+    return lambda app_facts, _: ("run", [], [_app_option(app_facts), "--until=caught-up", f"--only={part}"])
 
 
-def _range(request: Request) -> list[str]:
+def _range_options(request: Request) -> list[str]:
     return [f"--{name}={request[name]}" for name in ("from", "to", "offsets") if request.get(name) is not None]
 
 
-def _backfill(where: Where, request: Request) -> Line:
+def _backfill_line(app_facts: AppFacts, request: Request) -> CommandLine:
     return (
         "repair backfill",
         [request["table"]],
-        [_app(where), *_range(request), f"--why={request.get('reason', '')}"],
+        [_app_option(app_facts), *_range_options(request), f"--why={request.get('reason', '')}"],
     )
 
 
-def _plan(where: Where, request: Request) -> Line:
-    return "repair backfill", [request["table"]], [_app(where), *_range(request), "--plan", "--limit=0"]
+def _plan_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return (
+        "repair backfill",
+        [request["table"]],
+        [_app_option(app_facts), *_range_options(request), "--plan", "--limit=0"],
+    )
 
 
-def _discard(where: Where, request: Request) -> Line:
-    return "repair backfill", [request["table"]], [_app(where), "--discard"]
+def _discard_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return "repair backfill", [request["table"]], [_app_option(app_facts), "--discard"]
 
 
-def _reconcile(where: Where, request: Request) -> Line:
-    """For a range: what would a backfill change now? For all rows: do they equal a fold from bronze?"""
-    if _range(request):
-        return _plan(where, request)
-    return "test audit", [request["table"]], [_app(where), "--deep"]
+def _reconcile_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    """Return the command that checks a backfill: of a range, what it would change now; of all rows, a deep audit."""
+    if _range_options(request):
+        return _plan_line(app_facts, request)
+    return "test audit", [request["table"]], [_app_option(app_facts), "--deep"]
 
 
-def _app(where: Where) -> str:
-    return f"--app={where['app']}"
+def _app_option(app_facts: AppFacts) -> str:
+    return f"--app={app_facts['app']}"
 
 
-def _moment(request: Request) -> list[str]:
+def _moment_options(request: Request) -> list[str]:
     clock, moment = request["clock"], request["moment"]
     if clock in ("event", "commit"):
         return [f"--at={moment}", f"--clock={clock}"]
     return [f"--{clock}={moment}"]
 
 
-def _checkout(where: Where, request: Request) -> Line:
-    return "past checkout", [request["table"], request["target"]], [_app(where), *_moment(request), "--again"]
+def _checkout_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return (
+        "past checkout",
+        [request["table"], request["target"]],
+        [_app_option(app_facts), *_moment_options(request), "--again"],
+    )
 
 
-def _prove(where: Where, request: Request) -> Line:
-    return "past rebuild", [request["table"]], [_app(where), "--prove", *_moment(request)]
+def _prove_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return "past rebuild", [request["table"]], [_app_option(app_facts), "--prove", *_moment_options(request)]
 
 
-def _drill(where: Where, request: Request) -> Line:
+def _drill_line(app_facts: AppFacts, request: Request) -> CommandLine:
     damage = [] if request["damage"] is None else [f"--damage={request['damage']}"]
-    return "test drill", [request["table"]], [_app(where), *damage]
+    return "test drill", [request["table"]], [_app_option(app_facts), *damage]
 
 
-def _upkeep(where: Where, request: Request) -> Line:
+def _upkeep_line(app_facts: AppFacts, request: Request) -> CommandLine:
     keep = f"--keep-at-least={request['keep_hours']} hours"
     plan = ["--plan"] if request["dry_run"] else []
-    return "repair upkeep", request["tables"] or (), [_app(where), keep, *plan]
+    return "repair upkeep", request["tables"] or (), [_app_option(app_facts), keep, *plan]
 
 
-def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Request], Line]:
-    def line(where: Where, request: Request) -> Line:
-        chosen = [] if request["contains"] is None else [f"--reason={request['contains']}"]
+def _quarantine_line_maker(
+    further_options: Callable[[Request], list[str]],
+) -> Callable[[AppFacts, Request], CommandLine]:
+    def line(app_facts: AppFacts, request: Request) -> CommandLine:
+        reason_options = [] if request["contains"] is None else [f"--reason={request['contains']}"]
         fix = [] if request["fix"] is None else [f"--fix={request['fix']}"]
-        return "repair replay", [request["stream"]], [_app(where), *chosen, *fix, *more(request)]
+        return (
+            "repair replay",
+            [request["stream"]],
+            [_app_option(app_facts), *reason_options, *fix, *further_options(request)],
+        )
 
     return line
 
 
-def _stage(where: Where, request: Request) -> Line:
-    return "deploy stage", [], [_app(where), "--limit=0"]
+def _stage_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return "deploy stage", [], [_app_option(app_facts), "--limit=0"]
 
 
-def _promote(where: Where, request: Request) -> Line:
-    return "deploy promote", [], [_app(where), _expected(request), f"--why={request['reason']}"]
+def _promote_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return "deploy promote", [], [_app_option(app_facts), _expect_option(request), f"--why={request['reason']}"]
 
 
-def _expected(request: Request) -> str:
-    """What a person approved: the application's file may have changed since."""
+def _expect_option(request: Request) -> str:
+    """Return the option with the digest that a person approved: the application's file may have changed since."""
     digest = request.get("digest")
     if not isinstance(digest, str) or not re.match(DIGEST, digest):
         raise BadRequest(
@@ -215,46 +236,48 @@ def _expected(request: Request) -> str:
     return f"--expect={digest}"
 
 
-def _unstage(where: Where, request: Request) -> Line:
-    return "deploy discard", [], [_app(where)]
+def _unstage_line(app_facts: AppFacts, request: Request) -> CommandLine:
+    return "deploy discard", [], [_app_option(app_facts)]
 
 
-def _erase(more: Callable[[Request], list[str]]) -> Callable[[Where, Request], Line]:
-    def line(where: Where, request: Request) -> Line:
+def _erase_line_maker(further_options: Callable[[Request], list[str]]) -> Callable[[AppFacts, Request], CommandLine]:
+    def line(app_facts: AppFacts, request: Request) -> CommandLine:
         named_by = [f"--named-by={path}" for path in request["named_by"]]
         value = [] if request["value"] is None else [f"--value={request['value']}"]
         key = f"--key={request['stream']}={request['key']}"
-        return "repair erase", [], [_app(where), key, *named_by, *value, *more(request)]
+        return "repair erase", [], [_app_option(app_facts), key, *named_by, *value, *further_options(request)]
 
     return line
 
 
-COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
-    "ingest": _run("ingest"),
-    "silver": _run("silver"),
-    "check": lambda where, _: ("test check", [], [_app(where)]),
-    "status": lambda where, _: ("status", [], []),
-    "plan": _plan,
-    "backfill": _backfill,
-    "discard": _discard,
-    "reconcile": _reconcile,
-    "stage": _stage,
-    "promote": _promote,
-    "unstage": _unstage,
-    "plan_erasure": _erase(lambda _: ["--plan"]),
+COMMANDS: dict[str, Callable[[AppFacts, Request], CommandLine]] = {
+    "ingest": _run_line_maker("ingest"),
+    "silver": _run_line_maker("silver"),
+    "check": lambda app_facts, _: ("test check", [], [_app_option(app_facts)]),
+    "status": lambda app_facts, _: ("status", [], []),
+    "plan": _plan_line,
+    "backfill": _backfill_line,
+    "discard": _discard_line,
+    "reconcile": _reconcile_line,
+    "stage": _stage_line,
+    "promote": _promote_line,
+    "unstage": _unstage_line,
+    "plan_erasure": _erase_line_maker(lambda _: ["--plan"]),
     # The plan that was approved names the tables that were reverted.
-    "erase": _erase(lambda request: ["--rebuild-reverted", f"--why={request['reason']}"]),
-    "checkout": _checkout,
-    "prove": _prove,
-    "drill": _drill,
-    "upkeep": _upkeep,
-    "try": _quarantine(lambda _: ["--plan", "--again"]),
-    "replay": _quarantine(lambda request: ["--again", _expected(request), f"--why={request['reason']}"]),
+    "erase": _erase_line_maker(lambda request: ["--rebuild-reverted", f"--why={request['reason']}"]),
+    "checkout": _checkout_line,
+    "prove": _prove_line,
+    "drill": _drill_line,
+    "upkeep": _upkeep_line,
+    "try": _quarantine_line_maker(lambda _: ["--plan", "--again"]),
+    "replay": _quarantine_line_maker(
+        lambda request: ["--again", _expect_option(request), f"--why={request['reason']}"]
+    ),
 }
 
 
-class _Upkept(Summary):
-    """Of each table, what was done to its files."""
+class _UpkeepSummary(Summary):
+    """The changes of each table's files."""
 
     NAMES = ("name", "files_before", "files_after", "bytes_before", "bytes_after", "anchor", "kept", "dry_run")
 
@@ -267,12 +290,12 @@ class _Upkept(Summary):
         if "name" in result:
             self._tables.append({name: result.get(name) for name in self.NAMES})
 
-    def kept(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         return {"tables": self._tables}
 
 
-class _Tried(Summary):
-    """How many records fit, and the first of those that do not."""
+class _TrialSummary(Summary):
+    """The number of records that fit, and the first of those that do not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,72 +315,76 @@ class _Tried(Summary):
                 place = f"{result['topic']}/{result['partition']}/{result['offset']}"
                 self._examples.append(f"{place}: {result['reason']}")
 
-    def kept(self) -> dict[str, Any]:
-        counted = {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
-        return {**counted, "digest": self.last.get("digest")}
+    def summarize(self) -> dict[str, Any]:
+        counts = {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
+        return {**counts, "digest": self.last.get("digest")}
 
 
-class _Staged(Summary):
-    """How many rows of each table differ, or would; of `promote` also the tick."""
+class _DeploymentSummary(Summary):
+    """The numbers of rows of each table that differ, or would; for `promote` also the tick."""
 
-    def kept(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         rows = [
-            f"{name}: {_rows(one['added'])} added, {one['removed']} removed, {one['changed']} changed"
-            for name, one in self.last.get("tables", {}).items()
+            f"{name}: {_row_count_text(count['added'])} added, {count['removed']} removed, {count['changed']} changed"
+            for name, count in self.last.get("tables", {}).items()
         ]
-        kept = {
+        facts = {
             name: self.last[name] for name in ("digest", "records", "stages", "tick", "before") if name in self.last
         }
-        return {**kept, "tables": rows}
+        return {**facts, "tables": rows}
 
 
-class _Erased(Summary):
-    """How many records of which topics, the tables and the topics that change, and the outcome of the search."""
+class _ErasureSummary(Summary):
+    """The numbers of records by topic, the tables and topics that change, and the outcome of the search."""
 
-    def kept(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         records = [f"{topic}: {count} records" for topic, count in self.last.get("records", {}).items()]
         names = ("tables", "published", "not_erased", "stages", "tick", "finished_at")
         return {"records": records, **{name: self.last[name] for name in names if name in self.last}}
 
 
-class _Status(Summary):
-    """Where the tables and the topics are, without what is known of a single record."""
+class _StatusSummary(Summary):
+    """The progress of the tables and topics, without facts about single records."""
 
-    def kept(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         return {
             "tick": self.last.get("tick"),
             "tables": [
-                {**{name: one.get(name) for name in TABLE_FACTS}, "unmet": _counts(one.get("unmet", ()))}
-                for one in self.last.get("tables", ())
+                {
+                    **{name: table.get(name) for name in TABLE_FACTS},
+                    "unmet": _counts_by_expectation(table.get("unmet", ())),
+                }
+                for table in self.last.get("tables", ())
             ],
             "topics": [
-                {name: one.get(name) for name in ("name", "next", "lag")} for one in self.last.get("topics", ())
+                {name: topic.get(name) for name in ("name", "next", "lag")} for topic in self.last.get("topics", ())
             ],
         }
 
 
-def _rows(count: int) -> str:
+def _row_count_text(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count} rows"
 
 
-def _counts(unmet: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return by expectation how many records do not meet it, without what is known of one of them."""
-    return {one["expectation"]: one["records"] for one in unmet}
+def _counts_by_expectation(unmet: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many records do not meet each expectation, without facts about single records."""
+    return {expectation["expectation"]: expectation["records"] for expectation in unmet}
 
 
 SUMMARIES: dict[str, type[Summary]] = {
-    "upkeep": _Upkept,
-    "stage": _Staged,
-    "promote": _Staged,
-    "plan_erasure": _Erased,
-    "erase": _Erased,
-    "try": _Tried,
-    "replay": _Tried,
-    "status": _Status,
+    "upkeep": _UpkeepSummary,
+    "stage": _DeploymentSummary,
+    "promote": _DeploymentSummary,
+    "plan_erasure": _ErasureSummary,
+    "erase": _ErasureSummary,
+    "try": _TrialSummary,
+    "replay": _TrialSummary,
+    "status": _StatusSummary,
 }
 
 _DIFFERENCES = ("added", "removed", "changed")
-# What the last result of each command has. `check` has none, and `upkeep` a line for each table, if there are any.
+# The names in the last result of each command. `check` has no result, and `upkeep` a line for each table, if there are
+# any.
 NEEDED: dict[str, Sequence[str]] = {
     "ingest": ("event",),
     "silver": ("event",),
@@ -384,33 +411,33 @@ NEEDED: dict[str, Sequence[str]] = {
 
 def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
     """Return the facts of a table in `lakehouse status`, for an asset event; None if the table does not exist yet."""
-    for one in status["tables"]:
-        if one["name"] == table:
+    for table_status in status["tables"]:
+        if table_status["name"] == table:
             offsets = {topic["name"]: topic["next"] for topic in status["topics"]}
-            facts = {name: one[name] for name in ("rows", "version", "tick", "unmet")}
+            facts = {name: table_status[name] for name in ("rows", "version", "tick", "unmet")}
             return {**facts, "offsets": offsets}
     return None
 
 
-def shown(request: Request, task: str, found: Mapping[str, Any]) -> str:
-    """Return what a person decides about, as Markdown: the request of the run's params, and what a task found."""
-    parts = (("Requested, by the params of this run", request), (f"Found by the task {task}", found))
-    return "\n\n".join(f"#### {title}\n\n{_items(values)}" for title, values in parts)
+def describe_decision(request: Request, task_id: str, findings: Mapping[str, Any]) -> str:
+    """Return the text for a person who decides, as Markdown: the request in the run's params, and a task's findings."""
+    parts = (("Requested, by the params of this run", request), (f"Found by the task {task_id}", findings))
+    return "\n\n".join(f"#### {title}\n\n{_list_items(values)}" for title, values in parts)
 
 
-def _items(values: Mapping[str, Any]) -> str:
+def _list_items(values: Mapping[str, Any]) -> str:
     lines = [
-        f"* {plain(WORDS.get(name, name))}: **{plain(_listed(value), 1000)}**"
+        f"* {escape_markdown(FACT_LABELS.get(name, name))}: **{escape_markdown(_join_list(value), 1000)}**"
         for name, value in values.items()
         if value is not None and name not in NOT_SHOWN
     ]
     return "\n".join(lines) or "nothing"
 
 
-def _listed(value: Any) -> Any:
+def _join_list(value: Any) -> Any:
     return "; ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def plain(text: object, longest: int = 300) -> str:
+def escape_markdown(text: object, longest: int = 300) -> str:
     """Return a text escaped for Markdown: nothing in it is markup, a link or a new line."""
     return re.sub(r"([^\w ])", r"\\\1", re.sub(r"\s+", " ", str(text))[:longest], flags=re.ASCII)

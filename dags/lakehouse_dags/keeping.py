@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Param
 from lakehouse_dags import common, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import LakehouseOperator
-from lakehouse_dags.steps import AllDone, CheckRequest, Compare, EachOf, if_to_prove, in_turn
+from lakehouse_dags.steps import AllDone, CheckRequest, Compare, SplitRequest, if_to_prove, map_in_turn
 
 SUNDAY_NIGHT = "0 3 * * 0"
 EVERY_NIGHT = "0 4 * * *"
@@ -35,8 +35,8 @@ them give the hash of the new table. The live table is not touched. Repeated, it
 def reconstruct_point_in_time(app: Application) -> DAG:
     """Return the DAG `reconstruct_point_in_time`."""
     params = {
-        "table": common.table(app),
-        "clock": common.choice("event", requests.CLOCKS, "Clock", "the clock of the moment"),
+        "table": common.table_param(app),
+        "clock": common.choice_param("event", requests.CLOCKS, "Clock", "the clock of the moment"),
         "moment": Param(
             type="string", minLength=1, maxLength=2000, pattern=requests.LINE, title="Moment",
             description="a time, a number, or offsets, as the clock requires",
@@ -44,12 +44,12 @@ def reconstruct_point_in_time(app: Application) -> DAG:
         "target": Param(
             type="string", pattern=requests.NAME, title="New table", description="a name that no table has yet"
         ),
-        "prove": common.flag(True, "Prove", "rebuild it in every possible way, and compare"),
+        "prove": common.flag_param(True, "Prove", "rebuild it in every possible way, and compare"),
     }  # fmt: skip
-    about = common.dag(app, "reconstruct_point_in_time", "a moment of a table as a new table", POINT_IN_TIME)
+    about = common.dag_arguments(app, "reconstruct_point_in_time", "a moment of a table as a new table", POINT_IN_TIME)
     with DAG(schedule=None, params=params, **about) as dag:
-        checkout = LakehouseOperator(task_id="checkout", command="checkout", **common.writer(app))
-        prove = LakehouseOperator(task_id="prove", command="prove", **common.writer(app))
+        checkout = LakehouseOperator(task_id="checkout", command="checkout", **common.writer_arguments(app))
+        prove = LakehouseOperator(task_id="prove", command="prove", **common.writer_arguments(app))
         check = CheckRequest(application=app, kind="reconstruct_point_in_time", names=list(params))
         check >> checkout >> if_to_prove() >> prove >> Compare(task_id="compare")
     return dag
@@ -68,14 +68,21 @@ was not found or a restored table is not what it was. Recovery times are in the 
 def recovery_drill(app: Application) -> DAG:
     """Return the DAG `recovery_drill`, on Sunday nights."""
     params = {
-        "table": common.table(app, every=True),
-        "damage": common.choice(requests.ALL, (requests.ALL, *requests.DAMAGES), "Damage", "this one, or all of them"),
+        "table": common.table_param(app, allows_all=True),
+        "damage": common.choice_param(
+            requests.ALL, (requests.ALL, *requests.DAMAGES), "Damage", "this one, or all of them"
+        ),
     }
-    about = common.dag(app, "recovery_drill", "a copy is damaged, and restored", DRILL)
-    with DAG(schedule=common.schedule(SUNDAY_NIGHT), params=params, **about) as dag:
-        each = EachOf(task_id="each_table")
+    about = common.dag_arguments(app, "recovery_drill", "a copy is damaged, and restored", DRILL)
+    with DAG(schedule=common.make_schedule(SUNDAY_NIGHT), params=params, **about) as dag:
+        requests_task = SplitRequest(task_id="each_table")
         check = CheckRequest(application=app, kind="recovery_drill", names=list(params))
-        check >> each >> in_turn(app, "drill", each) >> AllDone(task_id="all_done", of="drill")
+        (
+            check
+            >> requests_task
+            >> map_in_turn(app, "drill", requests_task)
+            >> AllDone(task_id="all_done", mapped_task="drill")
+        )
     return dag
 
 
@@ -94,21 +101,21 @@ A job that runs continuously does all this itself, and the task is skipped. Repe
 def table_maintenance(app: Application) -> DAG:
     """Return the DAG `table_maintenance`, every night."""
     params = {
-        "table": common.table(app, every=True),
+        "table": common.table_param(app, allows_all=True),
         "keep_hours": Param(
             requests.LEAST_KEEP_HOURS, type="integer", minimum=requests.LEAST_KEEP_HOURS,
             maximum=requests.MOST_KEEP_HOURS, title="Hours that versions are kept",
         ),
-        "dry_run": common.flag(False, "Dry run", "only say what would be done"),
+        "dry_run": common.flag_param(False, "Dry run", "only say what would be done"),
     }  # fmt: skip
-    about = common.dag(app, "table_maintenance", "OPTIMIZE, VACUUM, anchors", MAINTENANCE)
-    with DAG(schedule=common.schedule(EVERY_NIGHT), params=params, **about) as dag:
+    about = common.dag_arguments(app, "table_maintenance", "OPTIMIZE, VACUUM, anchors", MAINTENANCE)
+    with DAG(schedule=common.make_schedule(EVERY_NIGHT), params=params, **about) as dag:
         upkeep = LakehouseOperator(
             task_id="upkeep",
             command="upkeep",
             skip_if_held=True,
             lease_wait=HELD_WAIT,
-            **common.writer(app),
+            **common.writer_arguments(app),
         )
         CheckRequest(application=app, kind="table_maintenance", names=list(params)) >> upkeep
     return dag

@@ -12,8 +12,8 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse_dags import commands
-from lakehouse_dags.requests import BadRequest, each
-from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, locations
+from lakehouse_dags.requests import BadRequest, split_request
+from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, project_locations
 
 REQUEST_TASK = "check_request"
 LEASE_PAUSE = timedelta(seconds=30)
@@ -31,18 +31,18 @@ class TableLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
         """Return the page's address, below Airflow's own."""
-        where, table = getattr(operator, "where", {}), getattr(operator, "shown_table", None)
-        query = {"app": where.get("name", ""), **({} if table is None else {"table": table})}
+        app_facts, table = getattr(operator, "app_facts", {}), getattr(operator, "shown_table", None)
+        query = {"app": app_facts.get("name", ""), **({} if table is None else {"table": table})}
         return f"/lakehouse/?{urlencode(query)}"
 
 
 class LakehouseOperator(BaseOperator):
     """Runs one command of `lakehouse` for an application, as a process of its own that ends with the task.
 
-    where: `Application.where()`. command: a name in `commands.COMMANDS`. request: the command's request; if left
-    out, it comes from the run's params. A mapped task gets it from another task; it must be its own part of the
-    params' one. approved: the task whose result a person approved: the command gets its "digest", and refuses to do
-    anything else.
+    app_facts: `Application.as_facts()`. command: a name in `commands.COMMANDS`. request: the command's request; if left
+    out, it comes from the run's params. A mapped task gets its request from another task; it must be a part of the
+    request in the params. approved_task: the task whose result a person approved: the command gets its "digest", and
+    refuses to do anything else.
 
     Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
     (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
@@ -57,19 +57,19 @@ class LakehouseOperator(BaseOperator):
     def __init__(
         self,
         *,
-        where: dict[str, str | None],
+        app_facts: dict[str, str | None],
         command: str,
         request: dict[str, Any] | None = None,
-        approved: str | None = None,
+        approved_task: str | None = None,
         lease_wait: timedelta = LEASE_WAIT,
         skip_if_held: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.where = where
+        self.app_facts = app_facts
         self.command = command
         self.request = request
-        self.approved = approved
+        self.approved_task = approved_task
         self.lease_wait = lease_wait
         self.skip_if_held = skip_if_held
         self.shown_table: str | None = None
@@ -85,46 +85,48 @@ class LakehouseOperator(BaseOperator):
         return self._run(context)
 
     def _run(self, context: Context) -> dict[str, Any]:
-        request = self._request(context)
+        request = self._find_request(context)
         self.shown_table = request.get("table") or request.get("target")
         summary = commands.summary_of(self.command)
         try:
-            _, python = locations()
-            argv = commands.argv(python, self.where, self.command, request)
-            folder = commands.folder(self.where)
+            _, python = project_locations()
+            argv = commands.command_argv(python, self.app_facts, self.command, request)
+            folder = commands.command_folder(self.app_facts)
             if not folder.is_dir():
                 raise AirflowFailException(f"{folder}: no such folder, where the application's settings should be")
             self.log.info("in %s: %s", folder, argv)
             self._running = Job(
-                argv, cwd=folder, environ={**job_environment(python), **decided_by(context)},
+                argv, cwd=folder, environ={**job_environment(python), **decider_variables(context)},
                 name=f"lakehouse {self.command}", is_command=True,
             )  # fmt: skip
-            self._running.run(self.log.info, _progress(context), summary.add)
+            self._running.run(self.log.info, _make_progress_writer(context), summary.add)
         except (JobRefused, BadRequest) as refused:
             raise AirflowFailException(str(refused)) from refused
         except JobHeld as held:
-            self._wait(context, held)
+            self._defer_while_held(context, held)
         except JobFailed as failed:
-            if (why := commands.complaint(self.command, summary.last)) is not None:
-                raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.") from failed
+            if (fault := commands.describe_fault(self.command, summary.last)) is not None:
+                raise AirflowFailException(f"lakehouse {self.command}: {fault}. The log has it all.") from failed
             if not commands.is_enough(self.command, summary.last):
                 raise
-        why = commands.missing(self.command, summary.last) or commands.complaint(self.command, summary.last)
-        if why is not None:
-            raise AirflowFailException(f"lakehouse {self.command}: {why}. The log has it all.")
-        return commands.result(summary)
+        fault = commands.describe_missing(self.command, summary.last) or commands.describe_fault(
+            self.command, summary.last
+        )
+        if fault is not None:
+            raise AirflowFailException(f"lakehouse {self.command}: {fault}. The log has it all.")
+        return commands.task_result(summary)
 
-    def _request(self, context: Context) -> dict[str, Any]:
+    def _find_request(self, context: Context) -> dict[str, Any]:
         if self.request is None:
-            request = requested(context)
-            if self.approved is None:
+            request = read_request(context)
+            if self.approved_task is None:
                 return request
-            left = context["ti"].xcom_pull(task_ids=self.approved)
-            return {**request, "digest": left.get("digest") if isinstance(left, dict) else None}
+            result = context["ti"].xcom_pull(task_ids=self.approved_task)
+            return {**request, "digest": result.get("digest") if isinstance(result, dict) else None}
         index = context["ti"].map_index
         if index is None or index < 0:
             return self.request
-        parts = each(requested(context))
+        parts = split_request(read_request(context))
         expected = parts[index] if index < len(parts) else "nothing"
         if self.request != expected:
             raise AirflowFailException(
@@ -133,7 +135,7 @@ class LakehouseOperator(BaseOperator):
             )
         return self.request
 
-    def _wait(self, context: Context, held: JobHeld) -> None:
+    def _defer_while_held(self, context: Context, held: JobHeld) -> None:
         store, now = context["task_state_store"], datetime.now(UTC)
         since = store.get(HELD_KEY)
         if since is None:
@@ -141,10 +143,10 @@ class LakehouseOperator(BaseOperator):
             store.set(HELD_KEY, since)
         waited_s = (now - datetime.fromisoformat(since)).total_seconds()
         if waited_s >= self.lease_wait.total_seconds():
-            said = f"{held}. The task waited for {round(waited_s)} s; a running job keeps its tables current itself."
+            message = f"{held}. The task waited for {round(waited_s)} s; a running job keeps its tables current itself."
             if self.skip_if_held:
-                raise AirflowSkipException(said)
-            raise AirflowFailException(f"{said} Stop it, or clear this task later.")
+                raise AirflowSkipException(message)
+            raise AirflowFailException(f"{message} Stop it, or clear this task later.")
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 
         self.log.info("%s; the next look is in %s", held, LEASE_PAUSE)
@@ -156,13 +158,13 @@ class LakehouseOperator(BaseOperator):
             self._running.stop()
 
 
-def decided_by(context: Context) -> dict[str, str]:
+def decider_variables(context: Context) -> dict[str, str]:
     """Return the variable that says who started the run, for the interventions; none for a scheduled run."""
     user = getattr(context.get("dag_run"), "triggering_user_name", None)
     return {"LAKEHOUSE_DECIDED_BY": f"{user} in Airflow"} if user else {}
 
 
-def requested(context: Context) -> dict[str, Any]:
+def read_request(context: Context) -> dict[str, Any]:
     """Return the request in the run's params, checked again; nothing if the DAG has no params.
 
     Not the first task's result: anyone who may edit results in Airflow could put another table, or an option, there.
@@ -171,25 +173,25 @@ def requested(context: Context) -> dict[str, Any]:
     if REQUEST_TASK not in context["dag"].task_ids:
         return {}
     request: dict[str, Any] = context["dag"].get_task(REQUEST_TASK).request(context)
-    left = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
-    if left != request:
+    result = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
+    if result != request:
         raise AirflowFailException(
-            f"task {REQUEST_TASK} left {left!r:.500}, expected {request!r:.500}, which this run's params ask for: its "
-            f"result was changed, or cleared. {AGAIN}"
+            f"task {REQUEST_TASK} left {result!r:.500}, expected {request!r:.500}, which this run's params ask for: "
+            f"its result was changed, or cleared. {AGAIN}"
         )
     return request
 
 
-def _progress(context: Context) -> Callable[[dict[str, Any]], None]:
+def _make_progress_writer(context: Context) -> Callable[[dict[str, Any]], None]:
     """Return a function that writes a command's events into the task's state, at most one every few seconds."""
     store = context["task_state_store"]
-    told_at = -STATE_PAUSE_SECONDS
+    written_at = -STATE_PAUSE_SECONDS
 
-    def tell(event: dict[str, Any]) -> None:
-        nonlocal told_at
-        if time.monotonic() < told_at + STATE_PAUSE_SECONDS:
+    def write_progress(event: dict[str, Any]) -> None:
+        nonlocal written_at
+        if time.monotonic() < written_at + STATE_PAUSE_SECONDS:
             return
-        told_at = time.monotonic()
-        store.set(STATE_KEY, {**commands.portable(event), "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        written_at = time.monotonic()
+        store.set(STATE_KEY, {**commands.make_portable(event), "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
-    return tell
+    return write_progress

@@ -22,10 +22,10 @@ from lakehouse_dags.steps import (
     AllDone,
     Approval,
     CheckRequest,
-    EachOf,
-    announcements,
+    SplitRequest,
+    announce_tables,
     if_to_deploy,
-    in_turn,
+    map_in_turn,
     unless_dry_run,
 )
 
@@ -63,19 +63,21 @@ def catch_up(app: Application) -> DAG:
         if app.freshness_minutes is not None
         else None
     )
-    about = common.dag(app, "catch_up", "topics to bronze to tables, checked", CATCH_UP)
-    with DAG(schedule=app.schedule, start_date=common.BEGUN, deadline=late, **about) as dag:
-        held = {"skip_if_held": True, "lease_wait": SHORT_WAIT}
-        refuse = CheckRequest(application=app, kind="catch_up", names=())
-        ingest = LakehouseOperator(task_id="ingest", command="ingest", request={}, **held, **common.writer(app))
+    about = common.dag_arguments(app, "catch_up", "topics to bronze to tables, checked", CATCH_UP)
+    with DAG(schedule=app.schedule, start_date=common.START_DATE, deadline=late, **about) as dag:
+        held_arguments = {"skip_if_held": True, "lease_wait": SHORT_WAIT}
+        check_request = CheckRequest(application=app, kind="catch_up", names=())
+        ingest = LakehouseOperator(
+            task_id="ingest", command="ingest", request={}, **held_arguments, **common.writer_arguments(app)
+        )
         silver = LakehouseOperator(
             task_id="silver", command="silver", request={}, trigger_rule=TriggerRule.NONE_FAILED,
-            **held, **common.writer(app),
+            **held_arguments, **common.writer_arguments(app),
         )  # fmt: skip
         check = LakehouseOperator(
-            task_id="check", command="check", request={}, trigger_rule=TriggerRule.NONE_FAILED, where=app.where()
+            task_id="check", command="check", request={}, trigger_rule=TriggerRule.NONE_FAILED, app_facts=app.as_facts()
         )
-        refuse >> ingest >> silver >> check >> _facts(app) >> announcements(app)
+        check_request >> ingest >> silver >> check >> _facts_task(app) >> announce_tables(app)
     return dag
 
 
@@ -99,36 +101,40 @@ Any task may be cleared and any run repeated: what is already right is not writt
 def backfill_range(app: Application) -> DAG:
     """Return the DAG `backfill_range`."""
     params = {
-        "table": common.table(app),
-        "from": common.time("From", "event time of the first records, such as 2013-06-01T18:00Z"),
-        "to": common.time("To", "event time before which the range ends"),
-        "offsets": common.optional(
+        "table": common.table_param(app),
+        "from": common.time_param("From", "event time of the first records, such as 2013-06-01T18:00Z"),
+        "to": common.time_param("To", "event time before which the range ends"),
+        "offsets": common.optional_text_param(
             requests.OFFSET_RANGES, 2000, "Offsets", "instead of times: TOPIC/PARTITION=FIRST..LAST, with commas"
         ),
         "chunk_hours": Param(24, type="integer", minimum=1, maximum=24 * 366, title="Hours in a chunk"),
-        **common.decided(),
+        **common.decision_params(),
     }
-    about = common.dag(app, "backfill_range", "rows rebuilt from bronze, after approval", BACKFILL_RANGE)
+    about = common.dag_arguments(app, "backfill_range", "rows rebuilt from bronze, after approval", BACKFILL_RANGE)
     with DAG(schedule=None, params=params, **about) as dag:
-        plan = LakehouseOperator(task_id="plan", command="plan", **common.writer(app)).as_setup()
-        each = EachOf(task_id="chunks")
-        backfill = in_turn(app, "backfill", each)
-        reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer(app))
+        plan = LakehouseOperator(task_id="plan", command="plan", **common.writer_arguments(app)).as_setup()
+        requests_task = SplitRequest(task_id="chunks")
+        backfill = map_in_turn(app, "backfill", requests_task)
+        reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer_arguments(app))
         discard = LakehouseOperator(
-            task_id="discard", command="discard", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
+            task_id="discard",
+            command="discard",
+            skip_if_held=True,
+            lease_wait=SHORT_WAIT,
+            **common.writer_arguments(app),
         )
         check = CheckRequest(application=app, kind="backfill_range", names=list(params))
-        approve = Approval(shown="plan", subject=f"Backfill of {app.name}: shall it be done?")
+        approve = Approval(reviewed_task="plan", subject=f"Backfill of {app.name}: shall it be done?")
         (
             check
             >> plan
             >> unless_dry_run()
             >> approve
-            >> each
+            >> requests_task
             >> backfill
             >> reconcile
-            >> _facts(app)
-            >> announcements(app)
+            >> _facts_task(app)
+            >> announce_tables(app)
         )
         reconcile >> discard.as_teardown(setups=plan)
     return dag
@@ -151,18 +157,25 @@ A run by hand without a logical date has no data interval: give it `from` and `t
 def backfill_interval(app: Application) -> DAG:
     """Return the DAG `backfill_interval`: by the application's schedule for it, or daily."""
     params = {
-        "table": common.table(app, every=True),
-        "from": common.time("From", "event time of the first records; empty: the run's data interval"),
-        "to": common.time("To", "event time before which the range ends"),
+        "table": common.table_param(app, allows_all=True),
+        "from": common.time_param("From", "event time of the first records; empty: the run's data interval"),
+        "to": common.time_param("To", "event time before which the range ends"),
     }
     # A cron text alone would give runs without a data interval.
     schedule = CronDataIntervalTimetable(app.backfill_schedule or DAILY, timezone="UTC")
-    about = common.dag(app, "backfill_interval", "each interval's rows rebuilt from bronze", BACKFILL_INTERVAL)
-    paused = common.waits(app.backfill_schedule)
-    with DAG(schedule=schedule, start_date=common.BEGUN, params=params, **paused, **about) as dag:
-        each = EachOf(task_id="each_table")
+    about = common.dag_arguments(
+        app, "backfill_interval", "each interval's rows rebuilt from bronze", BACKFILL_INTERVAL
+    )
+    paused = common.pause_arguments(app.backfill_schedule)
+    with DAG(schedule=schedule, start_date=common.START_DATE, params=params, **paused, **about) as dag:
+        requests_task = SplitRequest(task_id="each_table")
         check = CheckRequest(application=app, kind="backfill_interval", names=list(params))
-        check >> each >> in_turn(app, "backfill", each) >> AllDone(task_id="all_done", of="backfill")
+        (
+            check
+            >> requests_task
+            >> map_in_turn(app, "backfill", requests_task)
+            >> AllDone(task_id="all_done", mapped_task="backfill")
+        )
     return dag
 
 
@@ -181,18 +194,26 @@ A record that was replayed stays in the quarantine, and is left out when it is r
 def quarantine_replay(app: Application) -> DAG:
     """Return the DAG `quarantine_replay`."""
     params = {
-        "stream": Param(**_first(app.streams), type="string", enum=list(app.streams), title="Stream"),
-        "contains": common.optional(requests.LINE, 300, "Contains", "only records whose reason contains this text"),
-        "fix": common.optional(requests.FUNCTION, 100, "Fix", "a function in the application's file; empty: none"),
-        **common.decided(),
+        "stream": Param(**_sole_default(app.streams), type="string", enum=list(app.streams), title="Stream"),
+        "contains": common.optional_text_param(
+            requests.LINE, 300, "Contains", "only records whose reason contains this text"
+        ),
+        "fix": common.optional_text_param(
+            requests.FUNCTION, 100, "Fix", "a function in the application's file; empty: none"
+        ),
+        **common.decision_params(),
     }
-    about = common.dag(app, "quarantine_replay", "records that fit now count after all", QUARANTINE_REPLAY)
+    about = common.dag_arguments(app, "quarantine_replay", "records that fit now count after all", QUARANTINE_REPLAY)
     with DAG(schedule=None, params=params, **about) as dag:
-        tried = LakehouseOperator(task_id="try", command="try", where=app.where())
-        replay = LakehouseOperator(task_id="replay", command="replay", approved="try", **common.writer(app))
-        approve = Approval(shown="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?")
+        trial = LakehouseOperator(task_id="try", command="try", app_facts=app.as_facts())
+        replay = LakehouseOperator(
+            task_id="replay", command="replay", approved_task="try", **common.writer_arguments(app)
+        )
+        approve = Approval(
+            reviewed_task="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?"
+        )
         check = CheckRequest(application=app, kind="quarantine_replay", names=list(params))
-        check >> tried >> unless_dry_run() >> approve >> replay >> _facts(app) >> announcements(app)
+        check >> trial >> unless_dry_run() >> approve >> replay >> _facts_task(app) >> announce_tables(app)
     return dag
 
 
@@ -213,17 +234,23 @@ The way back is the same: put the earlier file in its place, and run this DAG ag
 
 def deploy(app: Application) -> DAG:
     """Return the DAG `deploy`."""
-    params = common.decided()
-    about = common.dag(app, "deploy", "new logic of all tables it touches, after approval", DEPLOY)
+    params = common.decision_params()
+    about = common.dag_arguments(app, "deploy", "new logic of all tables it touches, after approval", DEPLOY)
     with DAG(schedule=None, params=params, **about) as dag:
-        stage = LakehouseOperator(task_id="stage", command="stage", **common.writer(app)).as_setup()
-        promote = LakehouseOperator(task_id="promote", command="promote", approved="stage", **common.writer(app))
+        stage = LakehouseOperator(task_id="stage", command="stage", **common.writer_arguments(app)).as_setup()
+        promote = LakehouseOperator(
+            task_id="promote", command="promote", approved_task="stage", **common.writer_arguments(app)
+        )
         unstage = LakehouseOperator(
-            task_id="unstage", command="unstage", skip_if_held=True, lease_wait=SHORT_WAIT, **common.writer(app)
+            task_id="unstage",
+            command="unstage",
+            skip_if_held=True,
+            lease_wait=SHORT_WAIT,
+            **common.writer_arguments(app),
         )
         check = CheckRequest(application=app, kind="deploy", names=list(params))
-        approve = Approval(shown="stage", subject=f"Deployment of {app.name}: shall it be done?")
-        check >> stage >> if_to_deploy() >> approve >> promote >> _facts(app) >> announcements(app)
+        approve = Approval(reviewed_task="stage", subject=f"Deployment of {app.name}: shall it be done?")
+        check >> stage >> if_to_deploy() >> approve >> promote >> _facts_task(app) >> announce_tables(app)
         promote >> unstage.as_teardown(setups=stage)
     return dag
 
@@ -246,27 +273,29 @@ A job that keeps the tables must be stopped. Airflow keeps the params of a run: 
 def erase(app: Application) -> DAG:
     """Return the DAG `erase`."""
     params = {
-        "stream": Param(**_first(app.streams), type="string", enum=list(app.streams), title="Stream"),
+        "stream": Param(**_sole_default(app.streams), type="string", enum=list(app.streams), title="Stream"),
         "key": Param(type="string", minLength=1, maxLength=300, pattern=requests.LINE, title="Key"),
-        "named_by": common.optional(
+        "named_by": common.optional_text_param(
             requests.COLUMNS, 1000, "Named by", "columns that hold such a key: STREAM.COLUMN, with commas"
         ),
-        "value": common.optional(requests.LINE, 300, "Value", "a text that must not be found afterwards, as a name"),
-        **common.decided(),
+        "value": common.optional_text_param(
+            requests.LINE, 300, "Value", "a text that must not be found afterwards, as a name"
+        ),
+        **common.decision_params(),
     }
-    about = common.dag(app, "erase", "a person's records, everywhere, after approval", ERASE)
+    about = common.dag_arguments(app, "erase", "a person's records, everywhere, after approval", ERASE)
     with DAG(schedule=None, params=params, **about) as dag:
-        plan = LakehouseOperator(task_id="plan", command="plan_erasure", **common.writer(app))
-        erase = LakehouseOperator(task_id="erase", command="erase", **common.writer(app))
+        plan = LakehouseOperator(task_id="plan", command="plan_erasure", **common.writer_arguments(app))
+        erase = LakehouseOperator(task_id="erase", command="erase", **common.writer_arguments(app))
         check = CheckRequest(application=app, kind="erase", names=list(params))
-        approve = Approval(shown="plan", subject=f"Erasure in {app.name}: shall it be done?")
-        check >> plan >> unless_dry_run() >> approve >> erase >> _facts(app) >> announcements(app)
+        approve = Approval(reviewed_task="plan", subject=f"Erasure in {app.name}: shall it be done?")
+        check >> plan >> unless_dry_run() >> approve >> erase >> _facts_task(app) >> announce_tables(app)
     return dag
 
 
-def _first(values: tuple[str, ...]) -> dict[str, str]:
+def _sole_default(values: tuple[str, ...]) -> dict[str, str]:
     return {"default": values[0]} if len(values) == 1 else {}
 
 
-def _facts(app: Application) -> LakehouseOperator:
-    return LakehouseOperator(task_id=FACTS_TASK, command="status", request={}, where=app.where())
+def _facts_task(app: Application) -> LakehouseOperator:
+    return LakehouseOperator(task_id=FACTS_TASK, command="status", request={}, app_facts=app.as_facts())

@@ -54,7 +54,7 @@ def shorten_in_sql(column: str, column_type: str) -> str:
     return f"CASE WHEN length({column}) > {TEXT_MAX} THEN {shortened_sql} ELSE {column} END"
 
 
-def checked_key(text: str | None) -> str | None:
+def check_key(text: str | None) -> str | None:
     """Return a key's text, None for none. Raises ConfigError for a text that is too long to search for."""
     if text is not None and len(text) > KEY_MAX:
         raise ConfigError(f"key: found {len(text):,} characters; expected at most {KEY_MAX:,}.")

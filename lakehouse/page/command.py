@@ -17,7 +17,7 @@ from typing import Any
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.formats.values.json_text import JsonNumber, parse_object, write_parsed
 from lakehouse.page.applications import Application
-from lakehouse.page.cells import checked_key, cut_text, json_cell
+from lakehouse.page.cells import check_key, cut_text, json_cell
 from lakehouse.passed_on import variables_passed_on
 
 EXPLAIN_SECONDS = 60.0
@@ -38,7 +38,7 @@ async def explain(
 
     version: None is now. Raises NotFound, ConfigError, TimedOut, and LakehouseError for a command that failed.
     """
-    if checked_key(key) is None:
+    if check_key(key) is None:
         raise ConfigError("key: found none; expected a key's text.")
     arguments = [app.table(table).name, f"--key={key}", "--app", app.app, "--limit", str(STEPS_MAX)]
     if version is not None:

@@ -11,7 +11,7 @@ from lakehouse.run.drill import logbook
 DRILLS_MAX = 100
 
 
-def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> list[dict[str, Any]]:
+def list_drills(app: Application, table: str | None, limit: int = DRILLS_MAX) -> list[dict[str, Any]]:
     """Return the drills of one of the application's tables, or of all of them, the newest first.
 
     Raises NotFound for another table, StorageError for a history that `lakehouse test drill` did not write.

@@ -20,16 +20,16 @@ from lakehouse.semantics.failures import FunctionFailures
 Facts = TypeVar("Facts")
 
 
-def overview(app: Application) -> dict[str, Any]:
+def read_overview(app: Application) -> dict[str, Any]:
     """Return the lineage, and the facts of each node; None for a node that the lake does not have yet.
 
     Raises StorageError, ConfigError, TimedOut.
     """
     with bound_reads(read_bounds("`lakehouse status` has no such limit.")):
-        return _read_overview(app)
+        return _collect_facts(app)
 
 
-def _read_overview(app: Application) -> dict[str, Any]:
+def _collect_facts(app: Application) -> dict[str, Any]:
     layout = app.layout
     coverage = reader.read_bronze_coverage(layout)
     quarantine_names = set(reader.table_names(layout, "quarantine"))
@@ -45,7 +45,9 @@ def _read_overview(app: Application) -> dict[str, Any]:
         "tick": coverage.tick,
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
-        "topics": {node.name: _in_time(_bronze_facts, layout, node.name) for node in app.nodes if node.kind == "topic"},
+        "topics": {
+            node.name: _read_in_time(_bronze_facts, layout, node.name) for node in app.nodes if node.kind == "topic"
+        },
         "streams": {
             name: {
                 "quarantined": open_counts.get(name, 0),
@@ -58,7 +60,7 @@ def _read_overview(app: Application) -> dict[str, Any]:
             for name in app.streams
         },
         "tables": {
-            table.name: _in_time(
+            table.name: _read_in_time(
                 table_facts,
                 app,
                 table,
@@ -72,12 +74,12 @@ def _read_overview(app: Application) -> dict[str, Any]:
     }
 
 
-def _in_time(read: Callable[..., Facts], *arguments: Any) -> Facts:
-    """Call a function that reads a part by delta-rs, which nothing interrupts, while there is time for another part."""
+def _read_in_time(read_part: Callable[..., Facts], *arguments: Any) -> Facts:
+    """Call a function that reads a part by delta-rs, if there is time left: nothing interrupts delta-rs."""
     bounded_read = current_read()
     assert bounded_read is not None
     bounded_read.check()
-    return read(*arguments)
+    return read_part(*arguments)
 
 
 def table_facts(

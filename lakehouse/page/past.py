@@ -18,14 +18,14 @@ from lakehouse.page.cells import (
     KEY_MAX,
     ROWS_MAX,
     cells_of_row,
-    checked_key,
+    check_key,
     cut_text,
     is_text,
     json_cell,
     shorten_in_sql,
 )
 from lakehouse.page.limits import fitting_items, read_bounds
-from lakehouse.semantics.time.moment import At, parsed
+from lakehouse.semantics.time.moment import At, moment_from_text
 
 COMPARED_MAX = 2_000_000
 
@@ -34,27 +34,27 @@ def parse_moment(text: str) -> At | None:
     """Return the moment that a text means, None for now. Raises ConfigError for an invalid, or far too long, text."""
     if len(text) > KEY_MAX:
         raise ConfigError(f"moment: found {len(text):,} characters; expected a moment such as tick:7, 12, or now.")
-    return parsed(text)
+    return moment_from_text(text)
 
 
-def rows(app: Application, table: TableInfo, at: str, prefix: str | None, limit: int) -> dict[str, Any]:
+def rows_at_moment(app: Application, table: TableInfo, at: str, prefix: str | None, limit: int) -> dict[str, Any]:
     """Return the first rows of a table at a moment, in the order of their keys.
 
     prefix: only rows whose key's text begins with it. Each row comes with its key's text, as `explain` takes it.
     Raises NotFound, ConfigError, StorageError, TimedOut.
     """
     with bound_reads(read_bounds("`lakehouse query` has no such limit.")) as bounded_read:
-        return _rows_at_moment(app, table, parse_moment(at), checked_key(prefix), min(limit, ROWS_MAX), bounded_read)
+        return _select_rows(app, table, parse_moment(at), check_key(prefix), min(limit, ROWS_MAX), bounded_read)
 
 
-def _rows_at_moment(
+def _select_rows(
     app: Application, table: TableInfo, moment: At | None, key_prefix: str | None, limit: int, bounded_read: BoundedRead
 ) -> dict[str, Any]:
     table_snapshot = snapshot(app.layout, table.name, moment)
     key_columns, visible_names = table_snapshot.history.key, visible_columns(table_snapshot.rows.schema.names)
     if not key_columns:
         raise StorageError(
-            f"{table_snapshot.history.what} does not say what its key is; expected a table of lakehouse."
+            f"{table_snapshot.history.label} does not say what its key is; expected a table of lakehouse."
         )
     key_sql = key_text_sql(table_snapshot.rows, key_columns)
     where_clause = f"WHERE starts_with({key_sql}, {quote_literal(key_prefix)})" if key_prefix else ""
@@ -94,17 +94,17 @@ def _rows_at_moment(
     }
 
 
-def compared(app: Application, table: TableInfo, a: str, b: str, key: str | None, limit: int) -> dict[str, Any]:
+def compare_moments(app: Application, table: TableInfo, a: str, b: str, key: str | None, limit: int) -> dict[str, Any]:
     """Return the differences between two moments: counts, and the first changes, in the order of their keys.
 
     Raises the errors of `rows`, and ConfigError for tables that are too large to compare while somebody waits.
     """
-    moments, key, limit = (parse_moment(a), parse_moment(b)), checked_key(key), min(limit, ROWS_MAX)
+    moments, key, limit = (parse_moment(a), parse_moment(b)), check_key(key), min(limit, ROWS_MAX)
     with bound_reads(read_bounds(f"`lakehouse past diff {table.name} A B` has no such limit.")):
-        return _compare_moments(app, table, moments, key, limit)
+        return _difference_answer(app, table, moments, key, limit)
 
 
-def _compare_moments(
+def _difference_answer(
     app: Application, table: TableInfo, moments: tuple[At | None, At | None], key: str | None, limit: int
 ) -> dict[str, Any]:
     old_snapshot, new_snapshot = (snapshot(app.layout, table.name, moment) for moment in moments)
@@ -136,5 +136,5 @@ def _compare_moments(
 
 def _describe_snapshot(table_snapshot: Snapshot) -> dict[str, Any]:
     history = table_snapshot.history
-    row_total = reader.count_rows(reader.open_table(history.path, history.what, table_snapshot.version))
+    row_total = reader.count_rows(reader.open_table(history.path, history.label, table_snapshot.version))
     return {"version": table_snapshot.version, "total": row_total}

@@ -19,7 +19,7 @@ from lakehouse.lake.moment.history import History
 from lakehouse.lake.read_bounds import BoundedRead, bound_reads, current_read, fetch_rows
 from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns
 from lakehouse.page.applications import Application, TableInfo
-from lakehouse.page.cells import ROWS_MAX, cells_of_row, checked_key, json_cell, shorten_in_sql
+from lakehouse.page.cells import ROWS_MAX, cells_of_row, check_key, json_cell, shorten_in_sql
 from lakehouse.page.limits import fitting_items, read_bounds
 from lakehouse.page.versions import VERSIONS_MAX, newest_intervention
 
@@ -45,8 +45,8 @@ def row_history(app: Application, table: TableInfo, key: str, before_version: in
     """
     history = History(app.layout, table.name)
     if not history.key:
-        raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
-    if checked_key(key) is None:
+        raise StorageError(f"{history.label} does not say what its key is; expected a table of lakehouse.")
+    if check_key(key) is None:
         raise ConfigError(
             f"key: found none; expected a key's text. {several_columns_sentence(drop_window_columns(history.key))}"
         )

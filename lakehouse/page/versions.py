@@ -31,7 +31,7 @@ COMMIT_FIELDS = (
 NO_CHANGE = (*QUIET_OPERATIONS, OPEN_EPOCH, NEW_DECLARATION, RETENTION, "ADD COLUMNS")
 
 
-def versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> dict[str, Any]:
+def list_versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> dict[str, Any]:
     """Return versions of the whole log, the oldest first: {"versions", "first_readable", "left_out", "more"}.
 
     A log of more than `limit` versions is thinned: half of the limit are its newest versions, the others are spread
@@ -62,12 +62,12 @@ def _read_version_rows(app: Application, table: TableInfo, history: History) -> 
     version_rows: list[dict[str, Any]] = []
     for commit in reader.walk_log_rows(app.layout, table.name):
         if not version_rows:
-            row_count = reader.count_rows(reader.open_table(history.path, history.what, commit["version"]))
+            row_count = reader.count_rows(reader.open_table(history.path, history.label, commit["version"]))
         elif time.monotonic() > deadline:
             return version_rows[::-1], False
         row = {name: commit[name] for name in COMMIT_FIELDS}
         version_rows.append({**row, "rows": row_count, "quiet": commit["operation"] in NO_CHANGE})
-        row_count = _rows_before(commit, row_count)
+        row_count = _count_rows_before(commit, row_count)
     return version_rows[::-1], True
 
 
@@ -81,15 +81,15 @@ def _thin_out(version_rows: list[dict[str, Any]], limit: int) -> list[dict[str, 
     return spread_rows + version_rows[older_count:]
 
 
-def newest_intervention(commit: dict[str, Any], decisions: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the newest intervention that a commit took in, of those of `logged`: {kind, by, reason}; None without.
+def newest_intervention(commit: dict[str, Any], interventions: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the newest of these interventions that a commit took in, as {kind, by, reason}; None without one.
 
-    kind: that of the intervention; "erasure" for the swap of one.
+    interventions: rows of the log, the newest first. kind: that of the intervention, "erasure" for an erasure's swap.
     """
     first_tick, last_tick = commit["from_tick"], commit["tick"]
     if first_tick is None or last_tick is None:
         return None
-    intervention = next((decision for decision in decisions if first_tick < decision["at"] <= last_tick), None)
+    intervention = next((row for row in interventions if first_tick < row["at"] <= last_tick), None)
     return intervention and {
         "kind": "erasure" if intervention["details"].get("erasure") else intervention["kind"],
         "by": cut_text(intervention["decided_by"]),
@@ -97,12 +97,12 @@ def newest_intervention(commit: dict[str, Any], decisions: list[dict[str, Any]])
     }
 
 
-def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:
+def _count_rows_before(commit: dict[str, Any], row_count: int | None) -> int | None:
     if commit["operation"] in NO_CHANGE:
-        return rows
-    if rows is None or commit["inserted"] is None:
+        return row_count
+    if row_count is None or commit["inserted"] is None:
         return None
-    earlier_count = rows - commit["inserted"] + (commit["deleted"] or 0)
+    earlier_count = row_count - commit["inserted"] + (commit["deleted"] or 0)
     return earlier_count if earlier_count >= 0 else None
 
 

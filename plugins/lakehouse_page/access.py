@@ -21,7 +21,7 @@ from lakehouse_page import settings
 SIGNED_IN = [Depends(requires_access_asset(method="GET"))]
 
 
-def allows(name: str, request: Request, user: BaseUser) -> bool:
+def may_read(name: str, request: Request, user: BaseUser) -> bool:
     """Say whether a user may read an application's DAGs; the DAG that every application has decides for all."""
     try:
         requires_access_dag(method="GET", param_dag_id=f"{name}__catch_up")(request, user)
@@ -30,9 +30,9 @@ def allows(name: str, request: Request, user: BaseUser) -> bool:
     return True
 
 
-def application(app: str, request: Request, user: GetUserDep) -> Application:
-    """The application of a path, for users who may see it. For all others it does not exist."""
-    if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
+def find_visible(app: str, request: Request, user: GetUserDep) -> Application:
+    """Return the application of a path. Raises NotFound for users who may not see it, as if it did not exist."""
+    if applications.NAME.fullmatch(app) is not None and not may_read(app, request, user):
         raise NotFound(f"there is no application {app!r} that you may see.")
     visible_application = applications.read_application(settings.applications_folder(), app)
     _reach_store(visible_application)
@@ -40,7 +40,7 @@ def application(app: str, request: Request, user: GetUserDep) -> Application:
 
 
 def _reach_store(app: Application) -> None:
-    """Say how the store of an application's lake is reached: by its settings, read each time, for keys are renewed.
+    """Set how the store of an application's lake is reached: by its settings, read each time since keys are renewed.
 
     Raises ConfigError if they are invalid.
     """
@@ -49,4 +49,4 @@ def _reach_store(app: Application) -> None:
         store.use_store(app.layout.root, load(config, start=Path(app.app).parent).lake.options)
 
 
-ApplicationOf = Annotated[Application, Depends(application)]
+VisibleApplication = Annotated[Application, Depends(find_visible)]

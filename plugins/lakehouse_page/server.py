@@ -24,7 +24,7 @@ from lakehouse.errors import ConfigError, LakehouseError, NotFound, PlanError, T
 from lakehouse.page import applications, command
 from lakehouse.page.cells import KEY_MAX, ROWS_MAX
 from lakehouse_page import access, kafka, settings
-from lakehouse_page.access import ApplicationOf
+from lakehouse_page.access import VisibleApplication
 
 READERS = 4
 ANSWER_SECONDS = 30.0  # above the limit of lakehouse.page for a read, which normally ends by itself
@@ -51,7 +51,7 @@ commands = anyio.CapacityLimiter(COMMANDS)
 app = FastAPI(dependencies=access.SIGNED_IN, docs_url=None, redoc_url=None, openapi_url=None)
 
 
-class Asked(BaseModel):
+class RowToExplain(BaseModel):
     """The row to explain: its key's text, at a version or now."""
 
     key: str = Field(min_length=1, max_length=KEY_MAX)
@@ -65,17 +65,17 @@ class Answer(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-async def read(name: str, *arguments: Any) -> Answer:
-    """Answer with what a function of `lakehouse.page` returns, run in one of the page's own threads.
+async def answer_from(name: str, *arguments: Any) -> Answer:
+    """Answer with the result of a function of `lakehouse.page`, called in one of the page's own threads.
 
-    It is imported there: the libraries that read a lake take 90 MB, for nothing if nobody opens the page.
+    The thread imports it: the libraries that read a lake take 90 MB, in vain if nobody opens the page.
     """
 
-    def answer() -> Any:
+    def call_function() -> Any:
         module, _, function = name.partition(".")
         return getattr(importlib.import_module(f"lakehouse.page.{module}"), function)(*arguments)
 
-    return Answer(await _in_thread(answer))
+    return Answer(await _in_thread(call_function))
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
@@ -90,12 +90,12 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 
 
 @app.get("/")
-def page() -> FileResponse:
+def index_page() -> FileResponse:
     return FileResponse(FILES["index.html"])
 
 
 @app.get("/static/{name:path}")
-def file(name: str) -> FileResponse:
+def static_file(name: str) -> FileResponse:
     if name not in FILES:
         raise NotFound(f"there is no file {name[:100]!r}.")
     return FileResponse(FILES[name])
@@ -103,66 +103,68 @@ def file(name: str) -> FileResponse:
 
 @app.get("/api/applications")
 async def all_applications(request: Request, user: GetUserDep) -> Answer:
-    def named() -> dict[str, Any]:
-        found, problems = applications.read_applications(settings.applications_folder())
-        seen = [one for one in found if access.allows(one.name, request, user)]
+    def list_applications() -> dict[str, Any]:
+        readable_apps, problems = applications.read_applications(settings.applications_folder())
+        allowed_apps = [item for item in readable_apps if access.may_read(item.name, request, user)]
         return {
-            "applications": [{"name": one.name, "tables": [table.name for table in one.tables]} for one in seen],
-            # They name files, lakes, and what is in a manifest: for those who may see the application.
-            "problems": [text for name, text in problems.items() if access.allows(name, request, user)],
+            "applications": [
+                {"name": item.name, "tables": [table.name for table in item.tables]} for item in allowed_apps
+            ],
+            # The texts name files, lakes and parts of a manifest, so only those see them who may see the application.
+            "problems": [text for name, text in problems.items() if access.may_read(name, request, user)],
         }
 
-    return Answer(await _in_thread(named))
+    return Answer(await _in_thread(list_applications))
 
 
 @app.get("/api/applications/{app}")
-async def one_application(app: ApplicationOf) -> Answer:
-    return await read("overview.overview", app)
+async def one_application(app: VisibleApplication) -> Answer:
+    return await answer_from("overview.read_overview", app)
 
 
 @app.get("/api/applications/{app}/lag")
-async def lag(app: ApplicationOf) -> Answer:
-    return Answer(await kafka.lag(app))
+async def lag(app: VisibleApplication) -> Answer:
+    return Answer(await kafka.recent_lag(app))
 
 
 @app.get("/api/applications/{app}/drills")
-async def all_drills(app: ApplicationOf) -> Answer:
-    return await read("drills.history", app, None)
+async def all_drills(app: VisibleApplication) -> Answer:
+    return await answer_from("drills.list_drills", app, None)
 
 
 @app.get("/api/applications/{app}/tables/{table}/versions")
-async def all_versions(app: ApplicationOf, table: str) -> Answer:
-    return await read("versions.versions", app, app.table(table))
+async def all_versions(app: VisibleApplication, table: str) -> Answer:
+    return await answer_from("versions.list_versions", app, app.table(table))
 
 
 @app.get("/api/applications/{app}/tables/{table}/rows")
-async def rows(app: ApplicationOf, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> Answer:
-    return await read("past.rows", app, app.table(table), at, prefix, limit)
+async def rows(app: VisibleApplication, table: str, at: str = "now", prefix: str = "", limit: Limit = 50) -> Answer:
+    return await answer_from("past.rows_at_moment", app, app.table(table), at, prefix, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/difference")
 async def difference(
-    app: ApplicationOf, table: str, a: str, b: str = "now", key: str = "", limit: Limit = 50
+    app: VisibleApplication, table: str, a: str, b: str = "now", key: str = "", limit: Limit = 50
 ) -> Answer:
-    return await read("past.compared", app, app.table(table), a, b, key, limit)
+    return await answer_from("past.compare_moments", app, app.table(table), a, b, key, limit)
 
 
 @app.get("/api/applications/{app}/tables/{table}/history")
-async def history(app: ApplicationOf, table: str, key: str, before: Version = None, limit: Limit = 50) -> Answer:
-    return await read("row_history.row_history", app, app.table(table), key, before, limit)
+async def history(app: VisibleApplication, table: str, key: str, before: Version = None, limit: Limit = 50) -> Answer:
+    return await answer_from("row_history.row_history", app, app.table(table), key, before, limit)
 
 
 @app.post("/api/applications/{app}/tables/{table}/explain")  # it starts a process: no other site's link may
-async def explain(app: ApplicationOf, table: str, asked: Asked) -> Answer:
-    return Answer(await _command(command.explain, settings.python(), app, table, asked.key, asked.version))
+async def explain(app: VisibleApplication, table: str, row: RowToExplain) -> Answer:
+    return Answer(await _run_command(command.explain, settings.project_python(), app, table, row.key, row.version))
 
 
 @app.post("/api/applications/{app}/topics/{topic}/records")  # it starts a process, too
-async def newest_records(app: ApplicationOf, topic: str) -> Answer:
-    return Answer(await _command(command.newest_records, settings.python(), app, topic))
+async def newest_records(app: VisibleApplication, topic: str) -> Answer:
+    return Answer(await _run_command(command.newest_records, settings.project_python(), app, topic))
 
 
-async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
+async def _run_command(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         commands.acquire_nowait()
     except anyio.WouldBlock:
@@ -176,7 +178,7 @@ async def _command(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @app.exception_handler(LakehouseError)
-async def refused(request: Request, error: LakehouseError) -> Answer:
+async def answer_error(request: Request, error: LakehouseError) -> Answer:
     status = next(status for kind, status in STATUS if isinstance(error, kind))
     if status == 500:
         log.error("%s: %s", request.url.path, error)
@@ -184,20 +186,20 @@ async def refused(request: Request, error: LakehouseError) -> Answer:
 
 
 @app.exception_handler(RequestValidationError)
-async def invalid(request: Request, error: RequestValidationError) -> Answer:
-    said = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
-    return Answer({"error": said}, 422)
+async def answer_invalid_request(request: Request, error: RequestValidationError) -> Answer:
+    faults = "; ".join(f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors())
+    return Answer({"error": faults}, 422)
 
 
 @app.exception_handler(HTTPException)
-async def denied(request: Request, error: HTTPException) -> Response:
+async def answer_http_error(request: Request, error: HTTPException) -> Response:
     if error.status_code == 401 and request.url.path.rstrip("/") == request.scope["root_path"].rstrip("/"):
         return HTMLResponse(SIGNED_OUT.format(login=get_auth_manager().get_url_login()), 401)
     return Answer({"error": str(error.detail)}, error.status_code)
 
 
 @app.middleware("http")
-async def headers(request: Request, call_next: Callable[..., Any]) -> Response:
+async def add_headers(request: Request, call_next: Callable[..., Any]) -> Response:
     response: Response = await call_next(request)
     response.headers.update(HEADERS)
     return response

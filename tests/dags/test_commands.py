@@ -33,7 +33,7 @@ PYTHON = Path("/venv/bin/python")
 )
 def test_a_request_that_nobody_checked_cannot_put_an_option_into_a_command(command, request_):
     with pytest.raises(BadRequest):
-        commands.argv(PYTHON, WHERE, command, request_)
+        commands.command_argv(PYTHON, WHERE, command, request_)
 
 
 @pytest.mark.parametrize("command", sorted(commands.COMMANDS))
@@ -47,7 +47,7 @@ def test_the_real_command_reads_each_argument_list_as_it_is_meant(command):
     actual: Any = typer.main.get_command(app)
     for word in name.split():
         actual = actual.get_command(actual.make_context(word, [], resilient_parsing=True), word)
-    asked = commands.argv(PYTHON, WHERE, command, request)[4 + len(name.split()) :]
+    asked = commands.command_argv(PYTHON, WHERE, command, request)[4 + len(name.split()) :]
     params = actual.make_context(name, asked).params
     read = [
         value for param in actual.params if param.param_type_name == "argument" for value in _list(params[param.name])
@@ -64,14 +64,15 @@ def test_each_command_works_on_the_lake_that_the_page_shows(command, tmp_path):
         "key": "4711", "named_by": [], "value": None, "digest": "0123456789abcdef",
     }  # fmt: skip
     for where, config in ((WHERE, ["--config=/srv/shop/lakehouse.toml"]), ({**WHERE, "config": None}, [])):
-        asked = commands.argv(PYTHON, where, command, request)
+        asked = commands.command_argv(PYTHON, where, command, request)
         assert [one for one in asked if one.startswith(("--lake", "--config"))] == ["--lake=/srv/shop/lake", *config]
 
 
 def test_what_is_requested_is_shown_apart_from_what_was_found():
     """A result can be changed in Airflow: a finding must not stand in the place of what is erased."""
     found = {"records": ["orders: 3 records"], "key": "bob", "reason": "harmless", "digest": "0f1e", "event": "done"}
-    text = commands.shown({"stream": "orders", "key": "alice", "dry_run": False, "reason": "ticket 7"}, "plan", found)
+    request = {"stream": "orders", "key": "alice", "dry_run": False, "reason": "ticket 7"}
+    text = commands.describe_decision(request, "plan", found)
     requested, _, findings = text.partition("#### Found by the task plan\n")
     assert requested.splitlines() == [
         "#### Requested, by the params of this run", "", "* stream: **orders**", "* key: **alice**",

@@ -278,13 +278,13 @@ def test_a_missing_project_is_named(tmp_path):
     with pytest.raises(jobs.JobRefused, match="set LAKEHOUSE_ROOT"):
         jobs.job_argv(tmp_path, Path("/py"), "ingest", "f.py", None)
     with pytest.raises(jobs.JobRefused, match="set LAKEHOUSE_PYTHON"):
-        jobs.locations({"LAKEHOUSE_ROOT": str(tmp_path)})
+        jobs.project_locations({"LAKEHOUSE_ROOT": str(tmp_path)})
 
 
 def test_locations_come_from_the_environment_or_from_this_checkout():
     python = Path(sys.executable)
-    assert jobs.locations({"LAKEHOUSE_PYTHON": str(python)}) == (DAGS.parent, python)
-    assert jobs.locations({"LAKEHOUSE_ROOT": "/r", "LAKEHOUSE_PYTHON": str(python)}) == (Path("/r"), python)
+    assert jobs.project_locations({"LAKEHOUSE_PYTHON": str(python)}) == (DAGS.parent, python)
+    assert jobs.project_locations({"LAKEHOUSE_ROOT": "/r", "LAKEHOUSE_PYTHON": str(python)}) == (Path("/r"), python)
 
 
 def test_a_jobs_cloud_and_what_the_settings_name_reach_it():

@@ -56,7 +56,7 @@ def asked(kind: str, **params: Any) -> dict[str, Any]:
 
 def line(command: str, request: dict[str, Any]) -> list[str]:
     """The arguments after the program, without the configuration."""
-    result = commands.argv(PYTHON, APP.where(), command, request)
+    result = commands.command_argv(PYTHON, APP.as_facts(), command, request)
     assert result[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
     ours = ["--lake=/srv/shop/lake", "--config=/srv/shop/lakehouse.toml", "--json"]
     assert [argument for argument in result if argument in ours] == ours
@@ -68,7 +68,7 @@ def line(command: str, request: dict[str, Any]) -> list[str]:
 
 def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
     request = asked("backfill_range", **{"from": "2013-07-04", "to": "2013-07-06T12:00+02:00"})
-    parts = requests.chunks(request)
+    parts = requests.split_backfill(request)
     assert [(item["from"], item["to"]) for item in parts] == [
         ("2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"),
         ("2013-07-05T00:00:00Z", "2013-07-06T00:00:00Z"),
@@ -83,9 +83,9 @@ def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
 
 def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
     request = asked("backfill_range", offsets="orders/0=1..9,orders/1=3..3")
-    assert [one["offsets"] for one in requests.chunks(request)] == ["orders/0=1..9", "orders/1=3..3"]
+    assert [one["offsets"] for one in requests.split_backfill(request)] == ["orders/0=1..9", "orders/1=3..3"]
     everything = asked("backfill_range")
-    (one,) = requests.chunks(everything)
+    (one,) = requests.split_backfill(everything)
     assert one["label"] == "all rows"
     # Rows stay out of Airflow's own database.
     assert line("plan", one) == ["repair", "backfill", "--app=/srv/shop/app.py", "--plan", "--limit=0", "--", "totals"]
@@ -99,7 +99,7 @@ def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
 )
 def test_chunks_leave_no_gap_and_do_not_overlap(start: datetime, span: timedelta, hours: int) -> None:
     texts = {"from": start.isoformat(), "to": (start + span).isoformat()}
-    parts = requests.chunks(asked("backfill_range", chunk_hours=hours, **texts))
+    parts = requests.split_backfill(asked("backfill_range", chunk_hours=hours, **texts))
     bounds = [datetime.fromisoformat(parts[0]["from"]), *(datetime.fromisoformat(item["to"]) for item in parts)]
     assert [item["from"] for item in parts[1:]] == [item["to"] for item in parts[:-1]]
     assert (bounds[0], bounds[-1]) == (start.replace(tzinfo=UTC), (start + span).replace(tzinfo=UTC))
@@ -109,17 +109,17 @@ def test_chunks_leave_no_gap_and_do_not_overlap(start: datetime, span: timedelta
 def test_an_interval_is_the_runs_own_or_the_params():
     own = (datetime(2013, 7, 4, tzinfo=UTC), datetime(2013, 7, 5, tzinfo=UTC))
     none: dict[str, Any] = {"table": "all", "from": None, "to": None}
-    actual = requests.backfill_interval(APP, none, own)
+    actual = requests.check_backfill_interval(APP, none, own)
     assert (actual["tables"], actual["from"]) == (["current_orders", "totals"], "2013-07-04T00:00:00Z")
     given_by_hand = {"table": "totals", "from": "2020-01-01", "to": "2020-01-02"}
-    assert requests.backfill_interval(APP, given_by_hand, None)["to"] == "2020-01-02T00:00:00Z"
-    assert requests.backfill_interval(APP, given_by_hand, own)["to"] == "2020-01-02T00:00:00Z"
+    assert requests.check_backfill_interval(APP, given_by_hand, None)["to"] == "2020-01-02T00:00:00Z"
+    assert requests.check_backfill_interval(APP, given_by_hand, own)["to"] == "2020-01-02T00:00:00Z"
     with pytest.raises(BadRequest, match="no data interval: expected the params from and to"):
-        requests.backfill_interval(APP, none, None)
+        requests.check_backfill_interval(APP, none, None)
     with pytest.raises(BadRequest, match="found one of from and to"):
-        requests.backfill_interval(APP, {**none, "from": "2013-07-04"}, own)
+        requests.check_backfill_interval(APP, {**none, "from": "2013-07-04"}, own)
     with pytest.raises(BadRequest, match="no data interval"):
-        requests.backfill_interval(APP, none, (own[0], own[0]))
+        requests.check_backfill_interval(APP, none, (own[0], own[0]))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_other_commands():
     ]  # fmt: skip
     assert line("plan_erasure", erased) == [*same, "--plan"]
     assert line("erase", erased) == [*same, "--rebuild-reverted", "--why=ticket 12"]
-    assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
+    assert commands.command_argv(PYTHON, APP.as_facts(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--lake=/srv/shop/lake", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip
 
@@ -228,10 +228,10 @@ def test_contradictions_are_refused_with_a_reason(kind, params, said):
 
 def test_unknown_params_are_refused_by_name():
     names = tuple(GOOD["recovery_drill"])
-    requests.known({"table": "totals"}, names)
-    requests.known(None, names)
+    requests.refuse_unknown({"table": "totals"}, names)
+    requests.refuse_unknown(None, names)
     with pytest.raises(BadRequest, match=r"does not have: \['tabel'\]; expected some of damage, table"):
-        requests.known({"tabel": "totals"}, names)
+        requests.refuse_unknown({"tabel": "totals"}, names)
 
 
 # -- hostile --
@@ -266,10 +266,10 @@ def check_one(kind: str, params: dict[str, Any]) -> None:
         text = str(refused)
     else:
         text = json.dumps(request)  # it travels as JSON
-        parts = requests.each(request) if kind in ("backfill_range", "recovery_drill") else [request]
+        parts = requests.split_request(request) if kind in ("backfill_range", "recovery_drill") else [request]
         for command in OF[kind]:
             for part in parts:
-                harmless(commands.argv(PYTHON, APP.where(), command, {**part, "digest": "0123456789abcdef"}))
+                harmless(commands.command_argv(PYTHON, APP.as_facts(), command, {**part, "digest": "0123456789abcdef"}))
     assert text.isprintable(), "it goes to the log and the UI"
 
 
@@ -299,7 +299,7 @@ def test_a_hostile_reason_reaches_the_command_as_it_was_written(tmp_path):
     program.write_text("import json, sys; print(json.dumps(sys.argv[1:]))")
     for reason in reasons:
         request = asked("backfill_range", dry_run=False, reason=reason)
-        arguments = commands.argv(PYTHON, APP.where(), "backfill", request)[4:]
+        arguments = commands.command_argv(PYTHON, APP.as_facts(), "backfill", request)[4:]
         process = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, check=True)
         assert json.loads(process.stdout) == arguments
         assert f"--why={reason}" in arguments

@@ -10,7 +10,7 @@ from lakehouse_dags import commands
 
 @given(text=st.text(max_size=400))
 def test_text_for_people_is_no_markup(text: str) -> None:
-    shown = commands.plain(text)
+    shown = commands.escape_markdown(text)
     assert "\n" not in shown
     bare = [letter for at, letter in enumerate(shown) if at == 0 or shown[at - 1] != "\\"]
     assert not set(bare) & set("*[]()<>`#!|{}") or "\\\\" in shown
@@ -22,40 +22,40 @@ def test_a_proof_succeeds_with_one_way_and_fails_with_two_contents():
 
     assert commands.is_enough("prove", proof("1", None))
     assert not commands.is_enough("prove", proof(None))
-    assert commands.complaint("prove", proof("1", "1")) is None
-    assert commands.complaint("prove", proof("1", "2")) == "the ways to rebuild the table do not agree"
+    assert commands.describe_fault("prove", proof("1", "1")) is None
+    assert commands.describe_fault("prove", proof("1", "2")) == "the ways to rebuild the table do not agree"
 
 
 def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_tried_again():
-    assert "3 rows still differ" in str(commands.complaint("reconcile", {"added": 1, "removed": 0, "changed": 2}))
-    assert commands.complaint("reconcile", {"added": 0, "removed": 0, "changed": 0, "plan": True}) is None
-    assert "no such row" in str(commands.complaint("reconcile", {"ok": False, "problems": ["no such row"]}))
-    assert commands.complaint("drill", {"ok": False, "cases": []}) is not None
-    assert commands.complaint("drill", {"ok": True}) is None
-    assert commands.complaint("plan", {"added": 1, "removed": 0, "changed": 2}) is None
+    assert "3 rows still differ" in str(commands.describe_fault("reconcile", {"added": 1, "removed": 0, "changed": 2}))
+    assert commands.describe_fault("reconcile", {"added": 0, "removed": 0, "changed": 0, "plan": True}) is None
+    assert "no such row" in str(commands.describe_fault("reconcile", {"ok": False, "problems": ["no such row"]}))
+    assert commands.describe_fault("drill", {"ok": False, "cases": []}) is not None
+    assert commands.describe_fault("drill", {"ok": True}) is None
+    assert commands.describe_fault("plan", {"added": 1, "removed": 0, "changed": 2}) is None
 
 
 def test_a_result_without_what_a_task_needs_of_it_is_a_failure():
     """An audit, or a plan, whose line was lost would look as if nothing differed."""
     assert commands.NEEDED.keys() == commands.COMMANDS.keys() | {"audit"}
-    assert commands.missing("reconcile", {}) == (
+    assert commands.describe_missing("reconcile", {}) == (
         "found no result, expected one with added, removed, changed: its output was lost, or is not that of `lakehouse`"
     )
     assert "found a result with added, changed, expected one with removed" in str(
-        commands.missing("reconcile", {"added": 0, "changed": 0})
+        commands.describe_missing("reconcile", {"added": 0, "changed": 0})
     )
-    assert "expected one with problems" in str(commands.missing("reconcile", {"ok": True}))
-    assert commands.missing("reconcile", {"ok": True, "problems": []}) is None
-    assert commands.missing("check", {}) is None
+    assert "expected one with problems" in str(commands.describe_missing("reconcile", {"ok": True}))
+    assert commands.describe_missing("reconcile", {"ok": True, "problems": []}) is None
+    assert commands.describe_missing("check", {}) is None
     for command in commands.COMMANDS.keys() - {"check", "upkeep"}:
-        assert commands.missing(command, {"event": "warning"} if command not in ("ingest", "silver") else {})
+        assert commands.describe_missing(command, {"event": "warning"} if command not in ("ingest", "silver") else {})
 
 
 def kept(command: str, *results: dict[str, Any]) -> dict[str, Any]:
     summary = commands.summary_of(command)
     for result in results:
         summary.add(result)
-    return commands.result(summary)
+    return commands.task_result(summary)
 
 
 def test_a_hash_beyond_64_bits_is_passed_on_as_text():

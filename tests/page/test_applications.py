@@ -108,7 +108,7 @@ def test_a_broken_manifest_is_told_only_to_those_who_may_see_the_application(tmp
     code = """
 import asyncio
 from lakehouse_page import access, server
-access.allows = lambda name, request, user: name in ("shop", "seen")
+access.may_read = lambda name, request, user: name in ("shop", "seen")
 print(asyncio.run(server.all_applications(None, None)).body.decode())
 """
     environ = {

@@ -19,8 +19,8 @@ from lakehouse.lake.read_bounds import BoundedRead, bound_reads
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.page import limits
 from lakehouse.page.applications import Application, TableInfo
-from lakehouse.page.overview import overview
-from lakehouse.page.past import compared, rows
+from lakehouse.page.overview import read_overview
+from lakehouse.page.past import compare_moments, rows_at_moment
 from lakehouse.page.row_history import row_history
 from lakehouse.semantics.record import Record
 
@@ -60,21 +60,21 @@ def big(shop: Application) -> TableInfo:
 
 
 def test_rows_with_keys_of_a_megabyte_are_a_small_answer(shop):
-    actual = rows(shop, big(shop), "now", None, 50)
+    actual = rows_at_moment(shop, big(shop), "now", None, 50)
     assert len(json.dumps(actual)) < 8 * 2 * 2_500
     assert [row[0][:2] for row in actual["rows"]] == [f"{n:02}" for n in range(8)]
     assert actual["rows"][0][1].startswith("2k")
     assert actual["rows"][0][1].endswith("… (1,000,001 characters)")
     assert actual["keys"] == [None] * 8, "too long to be asked for"
     assert not actual["more"]
-    assert len(json.dumps(compared(shop, big(shop), "1", "now", None, 50))) < 8 * 4 * 2_500
+    assert len(json.dumps(compare_moments(shop, big(shop), "1", "now", None, 50))) < 8 * 4 * 2_500
 
 
 def test_an_answer_is_limited_in_characters_and_says_that_there_is_more(shop, monkeypatch):
     monkeypatch.setattr(limits, "ANSWER_MAX", 9_000)
-    actual = rows(shop, big(shop), "now", None, 50)
+    actual = rows_at_moment(shop, big(shop), "now", None, 50)
     assert (len(actual["rows"]), len(actual["keys"]), actual["more"]) == (2, 2, True)
-    assert len(compared(shop, big(shop), "1", "2", None, 50)["changes"]) == 1
+    assert len(compare_moments(shop, big(shop), "1", "2", None, 50)["changes"]) == 1
 
 
 def test_a_history_that_is_cut_goes_on_without_a_gap_or_a_repeat(shop, monkeypatch):
@@ -101,10 +101,10 @@ def test_a_history_with_many_changes_is_read_in_fewer_versions_at_once(shop, mon
 def test_every_read_ends_when_its_time_is_over(shop, monkeypatch, name):
     monkeypatch.setattr(limits, "READ_SECONDS", 0.0)
     ask = {
-        "rows": lambda: rows(shop, big(shop), "now", None, 5),
-        "compared": lambda: compared(shop, big(shop), "1", "now", None, 5),
+        "rows": lambda: rows_at_moment(shop, big(shop), "now", None, 5),
+        "compared": lambda: compare_moments(shop, big(shop), "1", "now", None, 5),
         "row_history": lambda: row_history(shop, big(shop), "a", None, 5),
-        "overview": lambda: overview(shop),
+        "overview": lambda: read_overview(shop),
     }
     with pytest.raises(TimedOut, match="has no such limit"):
         ask[name]()
@@ -128,7 +128,7 @@ def test_each_duckdb_of_the_overview_stays_within_its_bounds(shop, tmp_path, mon
         return connection
 
     monkeypatch.setattr(duckdb, "connect", connect_and_ask)
-    actual = overview(named(tmp_path, manifest(lake)))
+    actual = read_overview(named(tmp_path, manifest(lake)))
     assert actual["streams"]["clicks"]["quarantined"] == 1
     assert opened
     assert set(opened) == {(limits.THREADS, "244.1 MiB", "")}
@@ -146,7 +146,7 @@ def test_more_memory_than_a_read_may_take_is_refused_and_nothing_is_spilled(shop
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(limits, "MEMORY_MB", 8)
     with pytest.raises(ConfigError, match=r"can't be read in 8 MB of memory.*`lakehouse past diff big A B`"):
-        compared(shop, big(shop), "1", "now", None, 5)
+        compare_moments(shop, big(shop), "1", "now", None, 5)
     assert list(tmp_path.iterdir()) == []
 
 

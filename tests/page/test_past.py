@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.page import past
 from lakehouse.page.cells import json_cell
-from lakehouse.page.past import compared, rows
+from lakehouse.page.past import compare_moments, rows_at_moment
 from lakehouse.page.row_history import row_history
 
 from ..cli.versioned import VersionedTable, position
@@ -27,30 +27,30 @@ HOSTILE = ("'", '"', "' OR 1=1 --", "%", "\\", "{{ 7 }}", "$(id)", "\x00", "; DR
 
 def test_the_table_at_a_version_at_a_tick_and_now(shop):
     visits = shop.table("visits")
-    then = rows(shop, visits, "tick:1", None, 10)
+    then = rows_at_moment(shop, visits, "tick:1", None, 10)
     assert (then["version"], then["total"], then["key"]) == (2, 2, ["user"])
     assert [column["name"] for column in then["columns"]] == ["user", "n", "place"]
     assert then["rows"] == [["ann", 1, "p1"], ["bob", 1, "p1"]]
-    assert rows(shop, visits, "2", None, 10) == then
-    assert [row[0] for row in rows(shop, visits, "now", None, 10)["rows"]] == ["ann", "cat", "dan"]
+    assert rows_at_moment(shop, visits, "2", None, 10) == then
+    assert [row[0] for row in rows_at_moment(shop, visits, "now", None, 10)["rows"]] == ["ann", "cat", "dan"]
 
 
 def test_the_first_rows_and_those_by_the_beginning_of_their_key(shop):
-    actual = rows(shop, shop.table("visits"), "now", None, 2)
+    actual = rows_at_moment(shop, shop.table("visits"), "now", None, 2)
     assert ([row[0] for row in actual["rows"]], actual["keys"], actual["more"]) == (
         ["ann", "cat"],
         ["ann", "cat"],
         True,
     )
-    actual = rows(shop, shop.table("visits"), "now", "ca", 2)
+    actual = rows_at_moment(shop, shop.table("visits"), "now", "ca", 2)
     assert ([row[0] for row in actual["rows"]], actual["more"]) == (["cat"], False)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_keys_find_nothing(shop, text):
     visits = shop.table("visits")
-    assert rows(shop, visits, "now", text, 10)["rows"] == []
-    assert compared(shop, visits, "2", "5", text, 10)["changes"] == []
+    assert rows_at_moment(shop, visits, "now", text, 10)["rows"] == []
+    assert compare_moments(shop, visits, "2", "5", text, 10)["changes"] == []
     assert row_history(shop, visits, text, None, 10)["changes"] == []
 
 
@@ -68,8 +68,8 @@ LARGE = "9" * 18
 )  # fmt: skip
 def test_moments_at_the_ends_of_the_history_are_answered_or_refused(shop, text):
     for ask in (
-        lambda: rows(shop, shop.table("visits"), text, None, 10),
-        lambda: compared(shop, shop.table("visits"), text, "now", None, 10),
+        lambda: rows_at_moment(shop, shop.table("visits"), text, None, 10),
+        lambda: compare_moments(shop, shop.table("visits"), text, "now", None, 10),
     ):
         with suppress(ConfigError, NotFound):
             assert ask()
@@ -78,33 +78,33 @@ def test_moments_at_the_ends_of_the_history_are_answered_or_refused(shop, text):
 @pytest.mark.parametrize("text", [*HOSTILE, "", "tick:-1", "version:99999999999999999999", "2013-13-01", "a" * 2000])
 def test_hostile_moments_are_refused(shop, text):
     with pytest.raises(ConfigError):
-        rows(shop, shop.table("visits"), text, None, 10)
+        rows_at_moment(shop, shop.table("visits"), text, None, 10)
 
 
 def test_a_moment_that_cannot_be_read_is_answered_with_those_that_can(shop):
     with pytest.raises(NotFound, match=r"lies between versions\. The nearest are version 3 .* and version 4"):
-        rows(shop, shop.table("visits"), "tick:4", None, 10)
+        rows_at_moment(shop, shop.table("visits"), "tick:4", None, 10)
     with pytest.raises(NotFound, match=r"has no version 77\. It has versions 0 to 5"):
-        rows(shop, shop.table("visits"), "77", None, 10)
+        rows_at_moment(shop, shop.table("visits"), "77", None, 10)
     with pytest.raises(ConfigError, match=r"found 1,001 characters; expected at most 1,000"):
-        rows(shop, shop.table("visits"), "now", "k" * 1001, 10)
+        rows_at_moment(shop, shop.table("visits"), "now", "k" * 1001, 10)
 
 
 def test_what_differs_between_two_moments(shop):
-    actual = compared(shop, shop.table("visits"), "tick:1", "now", None, 10)
+    actual = compare_moments(shop, shop.table("visits"), "tick:1", "now", None, 10)
     assert (actual["added"], actual["removed"], actual["changed"]) == (2, 1, 1)
     assert (actual["from"], actual["to"]) == ({"version": 2, "total": 2}, {"version": 5, "total": 3})
     first = actual["changes"][0]
     assert first == {
         "change": "changed", "key": {"user": "ann"}, "before": {"n": 1, "place": "p1"}, "after": {"n": 2, "place": "p2"}
     }  # fmt: skip
-    assert len(compared(shop, shop.table("visits"), "tick:1", "now", None, 1)["changes"]) == 1
+    assert len(compare_moments(shop, shop.table("visits"), "tick:1", "now", None, 1)["changes"]) == 1
 
 
 def test_tables_that_are_too_large_are_not_compared_here(shop, monkeypatch):
     monkeypatch.setattr(past, "COMPARED_MAX", 2)
     with pytest.raises(ConfigError, match=r"has 3 rows; expected at most 2 here\. `lakehouse past diff visits A B`"):
-        compared(shop, shop.table("visits"), "2", "now", None, 1)
+        compare_moments(shop, shop.table("visits"), "2", "now", None, 1)
 
 
 def test_the_history_of_a_row(shop, story):
@@ -155,7 +155,7 @@ def test_keys_of_several_columns_and_of_other_types(tmp_path):
     table.commit(2, {**row, "n": 3})
     data = {"name": "pairs", "key": ["day", "code"], "windowed": False, "source_topics": ["clicks"]}
     shop = named(tmp_path, manifest(tmp_path / "lake", tables=[data]))
-    actual = rows(shop, shop.table("pairs"), "now", "2026-01-31", 10)
+    actual = rows_at_moment(shop, shop.table("pairs"), "now", "2026-01-31", 10)
     assert sorted(actual["keys"]) == ["2026-01-31,", "2026-01-31,7"]
     history = row_history(shop, shop.table("pairs"), "2026-01-31,", None, 10)
     assert [(item["key"]["code"], item["after"]["n"]) for item in history["changes"]] == [(None, 3), (None, 1)]
