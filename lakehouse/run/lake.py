@@ -57,7 +57,7 @@ class Lake(Erasures):
         from lakehouse.run.watch.lineage import report_lineage
         from lakehouse.run.watch.progress import show_in_notebook
         from lakehouse.run.watch.watching import watch_run
-        from lakehouse.spark.jvm.failure import ending_in_one_line
+        from lakehouse.spark.jvm.failure import explain_ended_spark
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
@@ -68,7 +68,7 @@ class Lake(Erasures):
             lineage_app = app if parts is None or "silver" in parts else App((), ())
             with (
                 report_lineage(self.settings, lineage_app, servers, listen, streaming=until is None),
-                ending_in_one_line(),
+                explain_ended_spark(),
             ):
                 if until is not None:
                     with show_in_notebook(self.settings, app, servers, listen) as heard:

@@ -38,7 +38,7 @@ LookUp = Callable[[int], WriterSchema | None]
 
 
 @dataclass(slots=True)
-class Versions:
+class VersionCache:
     """The last version of each table that was read: whenever a version is named, Delta lists its files with Spark."""
 
     frames_by_path: dict[str, tuple[str, int, PlannedFrame]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class OpenLake:
     def read(self, path: str, version: int | None = None) -> DataFrame:
         """Return the rows of the Delta table at a path, hidden columns too, at a version or now."""
         if version is not None:
-            return self.fact(Versions).read(self.spark, path, version)
+            return self.fact(VersionCache).read(self.spark, path, version)
         return self.spark.read.format("delta").load(path)
 
     def past(self, path: str, version: int) -> DataFrame:

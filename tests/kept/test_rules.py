@@ -202,9 +202,9 @@ def test_the_kernel_frees_the_lock_of_a_process_that_dies(tmp_path: Path, monkey
         assert private_files.try_lock(files.lock, lambda: False) is None
         holder.kill()
         holder.wait()
-    taken = engine.take(files)
+    taken = engine.claim_engine(files)
     assert taken is not None
     assert engine.usable_engine(taken, "key") is None
     assert engine.client_pid(files) == os.getpid()
-    taken.leave()
+    taken.release()
     assert engine.client_pid(files) is None

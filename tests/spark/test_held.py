@@ -33,7 +33,7 @@ def test_a_frame_that_was_read_forgets_how_it_was_made(spark: SparkSession) -> N
         frame = held[-1].frame(spark)
         assert "Range" in plan(frame) or len(held) > 1
         assert frame.count() == 7
-        held[-1].was_read()
+        held[-1].finish_read()
         frame = held[-1].frame(spark.newSession())
         sizes.append(len(plan(frame)))
     assert max(sizes) < min(sizes) + 100  # numbers of columns

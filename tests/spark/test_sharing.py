@@ -34,7 +34,7 @@ from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.stream.decoded import decode_records
-from lakehouse.spark.table.input import Input
+from lakehouse.spark.table.input import TableInput
 
 # CSV is decoded in Python, where a test can count it.
 EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")
@@ -267,7 +267,7 @@ def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(benc
         for later in ([], records[EACH:]):
             lake = replace(bench.lake.own_session(), cache=cache)
             bench.write(WIDE, later)
-            frame = Input(lake, EVENTS).frame(0, 1)
+            frame = TableInput(lake, EVENTS).frame(0, 1)
             assert frame.sparkSession is lake.spark
             assert frame.count() == EACH
         assert bench.decoded() == values(records[:EACH])

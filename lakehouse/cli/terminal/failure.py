@@ -35,9 +35,9 @@ def java_error_message(error: Exception) -> str | None:
     """Return a message for an error that came because Java has ended; None for another."""
     if "py4j" not in sys.modules:
         return None
-    from lakehouse.spark.jvm.failure import ENDED, came_by_the_end
+    from lakehouse.spark.jvm.failure import ENDED, is_caused_by_ended_spark
 
-    return ENDED if came_by_the_end(error) else None
+    return ENDED if is_caused_by_ended_spark(error) else None
 
 
 def exit_code(error: LakehouseError) -> int:

@@ -22,13 +22,13 @@ from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, Parti
 from lakehouse.run.audit.missing import KafkaAccess, explain_missing
 from lakehouse.semantics.time.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
-from lakehouse.spark.audit.marks import Scope
+from lakehouse.spark.audit.marks import AuditScope
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.content import compare_tables, content_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import late, table_counts, timelines
-from lakehouse.spark.table.input import Input
+from lakehouse.spark.table.input import TableInput
 from lakehouse.spark.transaction import read_properties, version_and_progress
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def audit(
         )
     decisions = [decision for decision in all_decisions if decision.at <= tick]
     redeclared = commit_counts.redeclared or change.kind != "same"
-    scope = Scope(open_table, tick, table_version, extents, deep, redeclared, skip, decisions)
+    scope = AuditScope(open_table, tick, table_version, extents, deep, redeclared, skip, decisions)
     listen("fates")
     fate_counts = fates.count_fates(scope)
     listen("missing offsets")
@@ -98,7 +98,7 @@ def audit(
         table.name,
         tick,
         complete_tick,
-        Input(open_table.lake, table.stream).rows(tick, complete_tick).count(),
+        TableInput(open_table.lake, table.stream).rows(tick, complete_tick).count(),
         row_count,
         deep,
         table_audit.audit_partitions(explanation.by_number),
@@ -140,7 +140,7 @@ def _audit_over_tables(open_table: OpenTable, version: int, ticks: tuple[int, in
     except NotFound as error:
         problems = [Problem("rows that can't be folded from bronze yet", "rows that can", str(error))]
     upstream_names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
-    waiting_count = Input(open_table.lake, table.stream).rows(*ticks).count()
+    waiting_count = TableInput(open_table.lake, table.stream).rows(*ticks).count()
     notes = [
         f"it reads {upstream_names}: what became of the records is in the audits of these; here the rows were refolded"
     ]
@@ -194,10 +194,14 @@ class _TableAudit:
     """One table's fates, compared with the other sources: commits, rows, a refold."""
 
     def __init__(
-        self, scope: Scope, fate_counts: list[fates.FateCounts], commit_counts: table_counts.CommitCounts, *, is_read:
-        bool
-    ) -> None:  # fmt: skip
-        self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
+        self,
+        scope: AuditScope,
+        fate_counts: list[fates.FateCounts],
+        commit_counts: table_counts.CommitCounts,
+        *,
+        is_read: bool,
+    ) -> None:
+        self._scope, self._opened, self._lake = scope, scope.open_table, scope.open_table.lake
         self._table, self._fate_counts, self._commit_counts = scope.table, fate_counts, commit_counts
         self._rebuild = REBUILD.format(table=self._table.name)
         self._refill = BACKFILL.format(table=self._table.name) if is_read else self._rebuild
@@ -258,7 +262,7 @@ class _TableAudit:
         # For these, the rows do not hold all applied records, or hold some more than once.
         removes_rows = any(isinstance(operator, Final | Expire) for operator in table.behind)
         is_partial = removes_rows or table.is_history or isinstance(table.fold.window, Sliding)
-        if not column_names or is_partial or self._scope.skip or self._scope.is_put_right:
+        if not column_names or is_partial or self._scope.skip or self._scope.is_repaired:
             return row_count, []
         state_place = self._opened.state
         version, progress = version_and_progress(self._lake.spark, state_place)
@@ -289,7 +293,7 @@ class _TableAudit:
                 "the declaration has changed since the table was made: what was judged under an earlier one is "
                 "compared with what this one says"
             )
-        if self._scope.is_put_right:
+        if self._scope.is_repaired:
             rows_note = "" if self._scope.is_latest else "; only --deep compares them"
             yield (
                 "the table was reverted, or has fixed records: its rows are not what the records alone lead to"

@@ -12,7 +12,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.run.audit.finding import Missing, Problem
 from lakehouse.spark.audit import offsets
 from lakehouse.spark.audit.fates import FateCounts
-from lakehouse.spark.audit.marks import Scope
+from lakehouse.spark.audit.marks import AuditScope
 from lakehouse.spark.bronze.erased import read_erased_ranges
 
 PATIENCE_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAccess) -> Explanation:
+def explain_missing(scope: AuditScope, fate_counts: list[FateCounts], kafka: KafkaAccess) -> Explanation:
     """Explain the offsets, up to the next one, that bronze lacks: by erasures, by bronze/gaps, then by asking Kafka."""
     explanation = Explanation()
     bronze_counts = {item.part: item.offsets for item in fate_counts}
@@ -58,12 +58,12 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
         for part_number, item in lacking_extents.items()
     )
     numbers_by_place = {item.place: part_number for part_number, item in lacking_extents.items()}
-    noted_gaps = offsets.read_noted_ranges(scope.opened.lake)
-    erased_ranges = read_erased_ranges(scope.opened.lake, scope.table.stream.topics)
+    noted_gaps = offsets.read_noted_ranges(scope.open_table.lake)
+    erased_ranges = read_erased_ranges(scope.open_table.lake, scope.table.stream.topics)
     with ExitStack() as stack:
         hole_explainer = _HoleExplainer(kafka, stack)
         holes_by_extent = offsets.find_holes(
-            scope.opened.lake, scope.table.stream, scope.tick, lacking_extents.values(), has_interior
+            scope.open_table.lake, scope.table.stream, scope.tick, lacking_extents.values(), has_interior
         )  # fmt: skip
         for item, holes in holes_by_extent:
             part_number = numbers_by_place[item.place]

@@ -45,7 +45,7 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import Input
+from lakehouse.spark.table.input import TableInput
 from lakehouse.spark.transaction import table_id
 
 Phase = Literal["build", "compare", "swap"]
@@ -343,7 +343,7 @@ def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
 def count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> int:
     """Count the records of bronze in the ticks (after_tick, last_tick] that a table reads."""
     return (
-        Input(open_table.lake, open_table.table.stream).rows(after_tick, last_tick).count()
+        TableInput(open_table.lake, open_table.table.stream).rows(after_tick, last_tick).count()
         if last_tick > after_tick
         else 0
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.lake.layout import Layout
-    from lakehouse.spark.open_lake import OpenLake, Versions
+    from lakehouse.spark.open_lake import OpenLake, VersionCache
 
 
 class Opened:
@@ -41,7 +41,7 @@ class Opened:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
         store.use_store(settings.lake.path, settings.lake.options, single_writer=settings.lake.single_writer)
         self.settings = settings
-        self._versions: tuple[SparkContext, Versions] | None = None
+        self._versions: tuple[SparkContext, VersionCache] | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -87,9 +87,9 @@ class Opened:
         """
         from lakehouse.run.start.registry import SchemaLookUp
         from lakehouse.spark.changelog.upstream import open_lake
-        from lakehouse.spark.open_lake import Versions
+        from lakehouse.spark.open_lake import VersionCache
 
         spark = self.spark
         if self._versions is None or self._versions[0] is not spark.sparkContext:
-            self._versions = spark.sparkContext, Versions()
-        return open_lake(spark, self._layout, {Versions: self._versions[1]}, SchemaLookUp(self.settings))
+            self._versions = spark.sparkContext, VersionCache()
+        return open_lake(spark, self._layout, {VersionCache: self._versions[1]}, SchemaLookUp(self.settings))

@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.semantics.time.window import Session
-from lakehouse.spark.audit.marks import KINDS, Scope, mark_frames
+from lakehouse.spark.audit.marks import KINDS, AuditScope, mark_frames
 
 FATES = (
     "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
@@ -63,8 +63,8 @@ FAULTS = {
 class FateCounts:
     """The fates of the offsets of a partition, counted.
 
-    part: the partition's number in `Scope.known`; None for offsets of a partition that bronze does not have. offsets:
-    how many bronze has; each has one of the fates. faults: for each fault, how many offsets, and the first of them.
+    part: the partition's number in `AuditScope.extents`; None for offsets of a partition that bronze does not have.
+    offsets: how many bronze has; each has one of the fates. faults: for each fault, how many offsets, and the first.
 
     records: bronze's rows without those that the table's changelog held. bad, null_keys, late: counted as the commits
     count them: by source, by record of the stream, by window. applied: applied records, counted for each window.
@@ -82,7 +82,7 @@ class FateCounts:
     faults: Mapping[str, tuple[int, int]]
 
 
-def count_fates(scope: Scope) -> list[FateCounts]:
+def count_fates(scope: AuditScope) -> list[FateCounts]:
     """Return the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
     all_marks = reduce(DataFrame.unionByName, mark_frames(scope))
     kind_counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
@@ -124,7 +124,7 @@ def count_fates(scope: Scope) -> list[FateCounts]:
     return [_to_fate_counts(row.asDict()) for row in partition_rows.collect()]
 
 
-def _fate_expression(scope: Scope) -> str:
+def _fate_expression(scope: AuditScope) -> str:
     """Return the fate of an offset as SQL over the numbers of its marks: the first that fits."""
     is_session = isinstance(scope.table.fold.window, Session)
     cases = [

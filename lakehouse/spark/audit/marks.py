@@ -49,7 +49,7 @@ from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import late, tables
-from lakehouse.spark.table.input import Input, drop_skipped, is_skipped
+from lakehouse.spark.table.input import TableInput, drop_skipped, is_skipped
 
 KINDS = (
     "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "taken_back",
@@ -57,11 +57,11 @@ KINDS = (
 )  # fmt: skip
 
 
-PUT_RIGHT = ("revert", "fixed")
+REPAIR_KINDS = ("revert", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AuditScope:
     """The subject of an audit: a table at a tick and version, the partitions of its stream, and how thorough it is.
 
     extents: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
@@ -69,7 +69,7 @@ class Scope:
     `OpenTable.read_skipped_offsets`. interventions: the interventions up to the tick.
     """
 
-    opened: OpenTable
+    open_table: OpenTable
     tick: int
     version: int
     extents: list[Extent]
@@ -80,7 +80,7 @@ class Scope:
 
     @property
     def table(self) -> Table:
-        return self.opened.table
+        return self.open_table.table
 
     @property
     def judges_in_sql(self) -> bool:
@@ -102,12 +102,12 @@ class Scope:
         return interventions_in_effect(self.interventions, self.tick)
 
     @property
-    def is_put_right(self) -> bool:
+    def is_repaired(self) -> bool:
         """Whether the table was reverted or has fixed records: then its rows do not follow from the records alone."""
-        return any(intervention.kind in PUT_RIGHT for intervention in self.in_effect)
+        return any(intervention.kind in REPAIR_KINDS for intervention in self.in_effect)
 
 
-def mark_frames(scope: Scope) -> Iterator[DataFrame]:
+def mark_frames(scope: AuditScope) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
     table_marks = _Marks(scope)
     yield from table_marks.row_marks()
@@ -121,10 +121,11 @@ def mark_frames(scope: Scope) -> Iterator[DataFrame]:
 class _Marks:
     """The marks of one table. Of bronze's rows, only those that the table itself has taken in."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope, self._opened, self._table = scope, scope.opened, scope.table
-        self._lake, self._fold = scope.opened.lake, choose_fold(scope.table)  # without forms: keys and times suffice
-        self._input = Input(self._lake, self._table.stream, scope.skip)
+    def __init__(self, scope: AuditScope) -> None:
+        self._scope, self._open_table, self._table = scope, scope.open_table, scope.table
+        self._lake = scope.open_table.lake
+        self._fold = choose_fold(scope.table)  # without forms: keys and times suffice
+        self._input = TableInput(self._lake, self._table.stream, scope.skip)
         self._all_rows = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
         self._own_rows = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
@@ -184,7 +185,7 @@ class _Marks:
             yield self._mark_positions(late_records, _kind_code("late"))
 
     def _arrived_rows(self, table_fold: TableFold) -> DataFrame:
-        begin_clock = table_clock.clock_at(self._opened, NO_TICK)
+        begin_clock = table_clock.clock_at(self._open_table, NO_TICK)
         return self._input.records(table_fold, begin_clock, NO_TICK, self._scope.tick)
 
     def _judged_marks(self) -> DataFrame:
@@ -217,7 +218,7 @@ class _Marks:
         return F.when(self._is_held, _kind_code("taken")).otherwise(_kind_code("taken_back"))
 
     def _watermark(self) -> int | None:
-        clock = table_clock.clock_at(self._opened, self._scope.tick)
+        clock = table_clock.clock_at(self._open_table, self._scope.tick)
         return None if clock is None else clock.watermark
 
     def late_marks(self) -> Iterator[DataFrame]:
@@ -228,7 +229,7 @@ class _Marks:
             for intervention in read_interventions(self._lake, self._table.name)
             if intervention.kind == "swap"
         ]
-        late_rows = late.late_rows_at(self._opened, scope.tick, swap_ticks)
+        late_rows = late.late_rows_at(self._open_table, scope.tick, swap_ticks)
         if late_rows is not None:
             yield self._mark_positions(_with_position(late_rows), _kind_code("kept"))
         # A record that was too late by earlier logic may be in time by the present one.
@@ -244,9 +245,9 @@ class _Marks:
 
     def latest_marks(self) -> Iterator[DataFrame]:
         """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
-        shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
+        shown_rows = self._lake.read(self._open_table.visible.path, self._scope.version)
         shown_rows = shown_rows.select("_position")
-        if not self._scope.is_put_right and not self._table.is_history:
+        if not self._scope.is_repaired and not self._table.is_history:
             assert isinstance(self._fold, LatestFold)
             last_records = self._fold.last_records(self._fold.timely_records(self._arrived_rows(self._fold)))
             expected_rows = last_records.where("NOT _tombstone").select("_position")
@@ -258,7 +259,7 @@ class _Marks:
 
     def _refolded_positions(self) -> DataFrame:
         """Return the positions that the rows should have, according to bronze and the interventions."""
-        return Past(self._opened, anchored=False).visible(Cut(self._scope.tick)).select("_position")
+        return Past(self._open_table, anchored=False).visible(Cut(self._scope.tick)).select("_position")
 
     def _intervention_records(self, kind: str, interventions: Iterable[Intervention]) -> DataFrame | None:
         return read_intervention_records(

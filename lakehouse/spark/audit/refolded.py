@@ -44,7 +44,7 @@ def count_too_late(open_table: OpenTable, tick: int) -> int:
     try:
         input_of(open_table).frame(NO_TICK, tick, row_counter).count()
         for memory in held_frames:
-            memory.was_read()
+            memory.finish_read()
         return row_counter.number_late()
     finally:
         for memory in held_frames:

@@ -44,7 +44,7 @@ _SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-class Suspect:
+class SuspectBatch:
     """The end of a batch in which Spark's process died, noted for the next start; the note may be lost.
 
     Up to that end records are read one by one.

@@ -26,7 +26,7 @@ from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.bronze.tick import append_tick, coalesce_to_few_tasks
 from lakehouse.spark.jvm import checkpoint
-from lakehouse.spark.jvm.failure import Catching, is_gone, raise_failure
+from lakehouse.spark.jvm.failure import BatchHandler, has_spark_ended, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 
 QUERY = "ingest"
@@ -58,11 +58,11 @@ class Ingest:
         self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
         self._accepted_gaps: list[gaps.Gap] = []
-        self._catching = Catching(self._batch)
+        self._batch_handler = BatchHandler(self._ingest_batch)
         self._record_bytes: float | None = None  # the average size of a record in the last tick
         self.tick_seconds = 0.0  # the seconds of the last tick
         self._batch_phase = Phase("records", "records to bronze")
-        self._suspect = careful.Suspect(lake.layout.careful)
+        self._suspect = careful.SuspectBatch(lake.layout.careful)
         self._lock = threading.Lock()  # a batch or an intervention writes a tick, never both at once
 
     @property
@@ -79,13 +79,13 @@ class Ingest:
         self._lease.acquire()
         try:
             with phase("opening bronze"):
-                self._open()
+                self._take_over()
         except BaseException:
             self._lease.release()
             raise
         return self
 
-    def _open(self) -> None:
+    def _take_over(self) -> None:
         self._check_places()
         bronze.create_tables(self._lake, self._feed.own)
         state = interventions.take_over_bronze(self._lake)
@@ -114,11 +114,11 @@ class Ingest:
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; raise DataLoss with the exact lost ranges, or record them and go on after them."""
-        kafka_topics = self._look()
+        kafka_topics = self._look_at_kafka()
         if any(gap.topic not in kafka_topics for gap in self._lost_ranges(kafka_topics)):
             # A broker that has just started may not know all topics yet.
             time.sleep(LOOK_AGAIN_SECONDS)
-            kafka_topics = self._look()
+            kafka_topics = self._look_at_kafka()
         topics = gaps.accept_gaps(self._state.topics, self._accepted_gaps, kafka_topics)
         self._state = replace(self._state, topics=topics)
         self._forget_recreated(kafka_topics)
@@ -130,10 +130,10 @@ class Ingest:
                 f"Kafka has no topic {', '.join(missing_topics)}. Create it, or correct the name in the application."
             )
         if lost_ranges:
-            self._accept(lost_ranges, kafka_topics)
+            self._accept_losses(lost_ranges, kafka_topics)
         self._add_new_topics(kafka_topics, kafka_topics)
 
-    def _look(self) -> Mapping[str, gaps.KafkaTopic]:
+    def _look_at_kafka(self) -> Mapping[str, gaps.KafkaTopic]:
         """Return what Kafka has now. It is asked by name for the topics that bronze has, but not for accepted losses.
 
         The rights to a topic may go with the topic: then asking for it by its name is an error.
@@ -149,7 +149,7 @@ class Ingest:
         # A deleted topic whose loss was accepted stays known until another one has its name.
         return [gap for gap in lost_ranges if gap not in self._accepted_gaps]
 
-    def _accept(self, lost_ranges: list[gaps.Gap], kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
+    def _accept_losses(self, lost_ranges: list[gaps.Gap], kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
         gaps.record_gaps(self._lake, lost_ranges, self._state)
         self._accepted_gaps += lost_ranges
         self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges, kafka_topics))
@@ -157,7 +157,7 @@ class Ingest:
     def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
         """Forget topics that were recreated before their first record; `_add_new_topics` adds their new id."""
         if recreated_topics := gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics):
-            self._accept(recreated_topics, kafka_topics)
+            self._accept_losses(recreated_topics, kafka_topics)
 
     def _add_new_topics(self, kafka_topics: Mapping[str, gaps.KafkaTopic], names: Iterable[str]) -> None:
         """Add topics that bronze does not know to the state: offsets that Kafka had dropped by then are no gap."""
@@ -199,7 +199,7 @@ class Ingest:
         """
         starts, ends = self._pinned_ranges(pinned_topics)
         frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
-        self._append(frame, ends, {*self._feed.own, *bronze.own_tables(self._lake)})
+        self._append_tick(frame, ends, {*self._feed.own, *bronze.own_tables(self._lake)})
         same_topics = [name for name, topic in written_topics.items() if self._state.topics[name].id == topic.id]
         self._state = bronze.with_order_times(self._lake, same_topics, self._state)
 
@@ -221,7 +221,7 @@ class Ingest:
 
     def start_query(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query: it ends when all that Kafka has now is ingested, or never. Its checkpoint is always new."""
-        kafka_topics = self._look()
+        kafka_topics = self._look_at_kafka()
         starts = {
             name: {
                 partition: self._state.topics[name].next.get(partition, first_offset)
@@ -233,7 +233,7 @@ class Ingest:
         writer = (
             self._feed.stream(self._spark.readStream, starts)
             .writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}")
-            .foreachBatch(self._catching)
+            .foreachBatch(self._batch_handler)
         )
         writer = writer.option("checkpointLocation", checkpoint.fresh_checkpoint(self._spark, self._checkpoint))
         if available_now:
@@ -244,19 +244,19 @@ class Ingest:
 
     def stop_query(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
-        self._catching.stop(query)
+        self._batch_handler.stop(query)
 
     def check_query(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if there was one: for lost records, DataLoss with the exact ranges."""
-        self._catching.wait()
-        is_ours = isinstance(self._catching.error, LakehouseError)
-        if not is_ours and not is_gone() and query.exception() is not None:
-            lost_ranges = self._lost_ranges(self._look())
+        self._batch_handler.wait()
+        is_ours = isinstance(self._batch_handler.error, LakehouseError)
+        if not is_ours and not has_spark_ended() and query.exception() is not None:
+            lost_ranges = self._lost_ranges(self._look_at_kafka())
             if lost_ranges:
                 raise _data_loss_error(lost_ranges, WHILE_RUNNING)
-        raise_failure(query, self._catching, written_folders(self._layout.root))
+        raise_failure(query, self._batch_handler, written_folders(self._layout.root))
 
-    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+    def _ingest_batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._lock, phase("records", "records to bronze", unit="records") as batch_phase:
             self._batch_phase = batch_phase
             self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id, frame))
@@ -276,23 +276,23 @@ class Ingest:
             self._take_in_by_record(ends)
             return
         try:
-            for part_frame, part_ends in self._parts(frame, ends):
+            for part_frame, part_ends in self._batch_parts(frame, ends):
                 starts, moved_ends = self._new_ranges(part_ends)
                 part_frame = coalesce_to_few_tasks(
                     part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))
                 )
-                self._append(
+                self._append_tick(
                     careful.refuse_larger_records(part_frame, self._feed.max_record_bytes), part_ends, self._feed.own
                 )
         except Exception as error:
-            if is_gone():
+            if has_spark_ended():
                 self._suspect.remember(ends)
                 raise StorageError(careful.GONE.format(tick=self._state.tick + 1)) from error
             if not careful.is_record_failure(error) or bronze.half_written_topics(self._lake, self._state.tick):
                 raise
             self._take_in_by_record(ends)
 
-    def _parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
+    def _batch_parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
         """Yield a batch in parts, each of as many bytes as a tick may have; undivided if it seems to have no more."""
         is_whole = True
         while (offset_ranges := self._new_ranges(ends))[1]:
@@ -318,7 +318,7 @@ class Ingest:
             if piece.too_large is not None:
                 self._leave_out(piece.too_large, piece.size)
             elif self._new_ranges(piece.ends)[1]:
-                self._append(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own)
+                self._append_tick(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own)
 
     def _leave_out(self, record: RawRecord, record_bytes: int) -> None:
         reason = f"a record of {record_bytes:,} bytes, larger than max_record_bytes ({self._feed.max_record_bytes:,})"
@@ -326,7 +326,7 @@ class Ingest:
         gap = gaps.Gap(record.topic, topic_id, record.partition, record.offset, record.offset + 1, reason)
         if self._feed.on_data_loss == "fail":
             raise DataLoss(f"A record is too large to be taken in:\n  {gap}\n{TOO_LARGE}")
-        self._accept([gap], {})
+        self._accept_losses([gap], {})
 
     def _new_ranges(self, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Return the offsets where a read up to `ends` begins and ends, for the partitions with new offsets."""
@@ -345,7 +345,7 @@ class Ingest:
             for name, partitions in moved_ends.items()
         }, moved_ends
 
-    def _append(self, frame: DataFrame, ends: Offsets, own: Iterable[str]) -> None:
+    def _append_tick(self, frame: DataFrame, ends: Offsets, own: Iterable[str]) -> None:
         start_time = time.monotonic()
         self._state, volume = append_tick(frame, self._layout, self._state, ends, self._run, own)
         if volume.rows:

@@ -22,7 +22,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze.interventions import Intervention, read_interventions
 from lakehouse.spark.changelog.closing import closed_windows
-from lakehouse.spark.changelog.emitted import let_through
+from lakehouse.spark.changelog.emitted import filter_changes
 from lakehouse.spark.changelog.opening_rows import ChangelogBase
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter, present_logic, table_clock
@@ -166,7 +166,7 @@ class _Changes:
         # The rows before are not among the changes, so HAVING would take a delete for one of a row never seen.
         is_filtered = self._of_state or (self._shows_final and self._intervention is not None)
         for operator in () if is_filtered else table.behind:
-            changes = let_through(operator, table, changes)
+            changes = filter_changes(operator, table, changes)
         change_order = ["_position", *table.windows[:1]]
         if self._shows_final:
             change_order = ["_position", *reversed(table.windows), *table.group]

@@ -14,13 +14,13 @@ from lakehouse.spark.fold.visibility import is_qualifying
 
 
 @singledispatch
-def let_through(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
+def filter_changes(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
     """Return the changes that an operator lets through, out of the changes of the kept rows."""
     return changes
 
 
-@let_through.register
-def _let_through_having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
+@filter_changes.register
+def _filter_by_having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
     """Turn the change by which a row stops qualifying into a tombstone; drop rows that never qualified (rule 11)."""
     qualifies = ~F.col("_tombstone") & is_qualifying(operator)
     changes = changes.withColumn("_qualifies", qualifies)
@@ -30,8 +30,8 @@ def _let_through_having(operator: Having, table: Table, changes: DataFrame) -> D
     return changes.drop("_qualifies", "_did")
 
 
-@let_through.register
-def _let_through_suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
+@filter_changes.register
+def _filter_suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
     """Leave out the changes that change no visible column."""
     value_columns = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
     changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), row_image(changes, value_columns)))

@@ -16,7 +16,7 @@ from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.history.refold import replace_fixed
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.table.input import Input, drop_skipped
+from lakehouse.spark.table.input import TableInput, drop_skipped
 
 
 def stream_events(
@@ -52,7 +52,7 @@ def stream_events(
         and bronze.has_all(lake, stream.topics, json.loads(covered), after_tick)
     ):
         covered = None
-    frame = Input(lake, stream, covered, with_fixes).frame(after_tick, to_tick)
+    frame = TableInput(lake, stream, covered, with_fixes).frame(after_tick, to_tick)
     frame = frame.withColumn("_event_time_ms", F.col("rowtime"))
     place_columns = [] if place_expression is None else [column_of(place_expression).cast("bigint").alias("_place")]
     column_names = [column.name for column in stream.columns]

@@ -23,21 +23,21 @@ from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import LookUp, OpenLake, OpenTable
-from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.stream.table_join import UpstreamTables
 
 
 def open_lake(
     spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None, look_up_schema: LookUp | None = None
 ) -> OpenLake:
     """Return a lake, of which a session can read all tables. facts, look_up_schema: see `OpenLake`."""
-    return OpenLake(spark, layout, {} if facts is None else facts, Upstream, look_up_schema)
+    return OpenLake(spark, layout, {} if facts is None else facts, UpstreamReader, look_up_schema)
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream(Tables):
+class UpstreamReader(UpstreamTables):
     """The live tables between two ticks, (after_tick, to_tick].
 
-    cut: which records count, if not all do. rebuilt: see `Input`; reads from the first tick on are always rebuilt.
+    cut: which records count, if not all do. rebuilt: see `TableInput`; reads from the first tick on are always rebuilt.
     loads: the reader takes rows out again, and begins with none: the rows with which a table was restored are its first
     changes. skip: the offsets that the reader covers, see `is_skipped`.
     """
@@ -51,7 +51,7 @@ class Upstream(Tables):
     skip: str | None = None
 
     def changes(self, table: Table) -> DataFrame:
-        """See `Tables`."""
+        """See `UpstreamTables`."""
         upstream_table, is_rebuilt = self._upstream_table(table), self._is_rebuilt
         make_changes = partial(
             per_event, upstream_table, self.after_tick, self.to_tick, cut=self.cut, numbered=True, rebuilt=is_rebuilt
@@ -74,7 +74,7 @@ class Upstream(Tables):
         return changes.select(*column_names).unionByName(restored_rows.select(*column_names))
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
-        """See `Tables`."""
+        """See `UpstreamTables`."""
         open_table = self._upstream_table(table)
         if self.after_tick == NO_TICK and (self.loads or open_table.read_skipped_offsets() is None):
             return None
@@ -84,7 +84,7 @@ class Upstream(Tables):
         return visible_rows if keys is None else _restrict_to_keys(table, visible_rows, keys)
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """See `Tables`."""
+        """See `UpstreamTables`."""
         whole_history = replace(self, lake=replace(self.lake, cache=NO_BATCH), after_tick=NO_TICK)
         changes = (
             whole_history.changes(table)
@@ -94,7 +94,7 @@ class Upstream(Tables):
         return _restrict_to_keys(table, changes, keys), whole_history.rows(table, keys)
 
     def _changes_covered_first(self, table: Table, skip: str) -> DataFrame:
-        """Return all changes of a table up to the last tick; those by covered records in tick 0, as in `Input`."""
+        """Return all changes of a table up to the last tick; those by covered records in tick 0, as in `TableInput`."""
         covers: NextOffsets = json.loads(skip)
         complete_tick, position = self.lake.progress(self.lake.bronze).tick, F.col("_position")
         is_covered, known_offsets = F.lit(False), dict[str, Mapping[str, int]]()
@@ -112,7 +112,7 @@ class Upstream(Tables):
         return changes.where(F.col("_position.tick") <= self.to_tick)
 
     def hold(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`."""
+        """See `UpstreamTables`."""
         return self.lake.cache.hold(frame)
 
     def _rows_before(self, open_table: OpenTable) -> DataFrame:

@@ -59,7 +59,7 @@ def hold_with_bounds(frame: DataFrame, column_names: Iterable[str]) -> HeldFrame
     frame = memory.frame(frame.sparkSession)
     try:
         row_count = frame.count()
-        memory.was_read()
+        memory.finish_read()
     except BaseException:
         memory.release()
         raise

@@ -24,12 +24,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FailureCounter:
-    """Counts while Spark reads the records. `result` is available once it has read the returned frames."""
+    """Counts while Spark reads the records. `collect_failures` is available once it has read the returned frames."""
 
     def __init__(self) -> None:
         self._observations: dict[Hashable, tuple[str, Observation, Describe]] = {}
 
-    def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
+    def count_map_failures(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Count a stream's records with an error. place: the map's place in the streams; each place is counted once."""
         return self._observe(
             place, function, rows, F.count_if(error.isNotNull()), _first_failure(error, F.col("_position"))
@@ -46,7 +46,7 @@ class FailureCounter:
             )
         return folded_keys
 
-    def warned(self, stream: str, expectation: Expectation, rows: DataFrame) -> DataFrame:
+    def count_unmet(self, stream: str, expectation: Expectation, rows: DataFrame) -> DataFrame:
         """Count a stream's decoded records that do not meet an expectation, though they are taken in."""
         name = f"{EXPECTATION}{stream}.{expectation.name}"
         is_counted = ~F.col("_bad") & is_unmet(expectation)
@@ -69,7 +69,7 @@ class FailureCounter:
         first = _first_failure(first_values, F.col("_position"))
         return self._observe(name, name, rows, F.count_if(is_counted), first, describe)
 
-    def result(self) -> tuple[FunctionFailures, ...]:
+    def collect_failures(self) -> tuple[FunctionFailures, ...]:
         """Return the functions that failed."""
         function_counts = [
             (function, observation.get, describe) for function, observation, describe in self._observations.values()

@@ -76,7 +76,7 @@ class BatchCounter(FailureCounter):
         self._decoded[source_key] = source, observation
         rows = rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
         for expectation in source.warning_expectations if isinstance(source, Source) else ():
-            rows = self.warned(source.name, expectation, rows)
+            rows = self.count_unmet(source.name, expectation, rows)
         return rows
 
     def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
@@ -161,10 +161,10 @@ def _fold_counted(
             touched_rows = _remove_unneeded(table, touched_rows, read_rows, is_leaving, held_memory)
     folded_batch.batch = hold_with_bounds(touched_rows, table.key)
     for memory in held_memory:
-        memory.was_read()
+        memory.finish_read()
     held_memory.append(folded_batch.batch.memory)
     folded_batch.records, folded_batch.bad = batch_counter.records()
-    folded_batch.failures = batch_counter.result()
+    folded_batch.failures = batch_counter.collect_failures()
     folded_batch.null_keys = null_key_observation.get["null_keys"]
     event_times = time_observation.get
     folded_batch.times = None if event_times["first"] is None else (event_times["first"], event_times["last"])

@@ -46,7 +46,7 @@ REPLACING_KINDS = ("revert", "swap")  # interventions that replace the whole tab
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MomentState:
     """The rows that a table keeps at a moment; for final results also the rows that are visible already."""
 
     rows: DataFrame
@@ -86,10 +86,10 @@ class Past:
         has_expired = is_expired(table, watermark)
         return _with_columns(rows if has_expired is None else rows.where(~has_expired), self._visible_columns)
 
-    def state(self, cut: Cut) -> State:
+    def state(self, cut: Cut) -> MomentState:
         """Return all that the table keeps at a moment; no row has expired since the anchor where the read begins."""
         base_anchor = self._base_anchor(cut)
-        tick, state = base_anchor.tick, State(base_anchor.rows, base_anchor.visible)
+        tick, state = base_anchor.tick, MomentState(base_anchor.rows, base_anchor.visible)
         later_interventions = [
             intervention for intervention in self._interventions if base_anchor.tick < intervention.at <= cut.tick
         ]
@@ -152,7 +152,7 @@ class Past:
                     return None  # Delta no longer has its files
         return None
 
-    def _state_after(self, state: State, intervention: Intervention, cut: Cut) -> State:
+    def _state_after(self, state: MomentState, intervention: Intervention, cut: Cut) -> MomentState:
         """Return the state after an intervention."""
         table = self._table
         clock = self._clock_at(intervention.at if intervention.kind == "swap" else intervention.at - 1)
@@ -166,26 +166,26 @@ class Past:
             rebuilt_rows.names,
         )
         if state.visible is None:
-            return State(rows_of_other_keys(column_names, state.rows, keys).unionByName(rows))
+            return MomentState(rows_of_other_keys(column_names, state.rows, keys).unionByName(rows))
         rebuilt_parts = [
             rows.where(condition) for condition in (is_still_open(table, watermark), is_closed(table, watermark))
         ]
         other_rows = [rows_of_other_keys(column_names, frame, keys) for frame in (state.rows, state.visible)]
-        return State(
+        return MomentState(
             *[
                 kept_rows.unionByName(rebuilt_rows)
                 for kept_rows, rebuilt_rows in zip(other_rows, rebuilt_parts, strict=True)
             ]
         )
 
-    def _replacement_state(self, intervention: Intervention, cut: Cut, watermark: int | None) -> State:
+    def _replacement_state(self, intervention: Intervention, cut: Cut, watermark: int | None) -> MomentState:
         """Return the new state of the whole table: its own earlier state, or that of the table built beside it."""
         if intervention.kind == "revert":
             source_past, source_cut = self, cut_from_details(intervention.details)
             if self._anchored and cut.whole:
                 version_rows = self._rows_of_version(intervention)
                 if version_rows is not None:
-                    return State(version_rows)
+                    return MomentState(version_rows)
         else:
             source_past = Past(built_table(self._open_table, intervention), anchored=self._anchored)
             source_cut = Cut(intervention.at - 1)
@@ -194,7 +194,7 @@ class Past:
         if source_state.visible is None:
             return source_state
         needed_rows = source_state.rows.where(is_still_open(self._table, watermark))
-        return State(needed_rows, _with_columns(source_past.visible(source_cut), self._columns))
+        return MomentState(needed_rows, _with_columns(source_past.visible(source_cut), self._columns))
 
     def _rows_of_version(self, revert: Intervention) -> DataFrame | None:
         """Return the version to which a revert went, with all that others wrote into it; None if there is none.

@@ -25,7 +25,7 @@ ENDED = (
 )
 
 
-class Catching:
+class BatchHandler:
     """A foreachBatch function that keeps the Python exception it raised: through Java it would arrive as text."""
 
     def __init__(self, work: Callable[[Any, int], None]) -> None:
@@ -65,7 +65,7 @@ def stop_query(query: StreamingQuery) -> None:
         query.stop()
 
 
-def is_gone() -> bool:
+def has_spark_ended() -> bool:
     """Say whether Spark's process has ended; False if this process never had one."""
     gateway: Any = SparkContext._gateway
     if gateway is None:
@@ -78,34 +78,34 @@ def is_gone() -> bool:
 
 
 @contextlib.contextmanager
-def ending_in_one_line() -> Iterator[None]:
+def explain_ended_spark() -> Iterator[None]:
     """Raise JobFailed in place of any error that came because Spark's process has ended."""
     try:
         yield
     except Exception as error:
-        if came_by_the_end(error):
+        if is_caused_by_ended_spark(error):
             raise JobFailed(ENDED) from error
         raise
 
 
-def came_by_the_end(error: Exception) -> bool:
+def is_caused_by_ended_spark(error: Exception) -> bool:
     """Say whether an error came because Spark's process has ended."""
     if isinstance(error, PySparkRuntimeError):
         return error.getCondition() == "JAVA_GATEWAY_EXITED"  # while it started
-    return isinstance(error, Py4JError | OSError) and is_gone()
+    return isinstance(error, Py4JError | OSError) and has_spark_ended()
 
 
-def raise_failure(query: StreamingQuery, catching: Catching, folders: Iterable[Path] = ()) -> None:
+def raise_failure(query: StreamingQuery, batch_handler: BatchHandler, folders: Iterable[Path] = ()) -> None:
     """Raise the error that ended a query, if any: lakehouse's own error itself, else JobFailed with the cause.
 
     folders: where it writes: see `describe_file_fault`.
     """
-    if isinstance(catching.error, LakehouseError):
-        raise catching.error
+    if isinstance(batch_handler.error, LakehouseError):
+        raise batch_handler.error
     try:
-        query_name, error = query.name, catching.error or query.exception()
+        query_name, error = query.name, batch_handler.error or query.exception()
     except (Py4JError, OSError):
-        raise JobFailed(ENDED) from catching.error
+        raise JobFailed(ENDED) from batch_handler.error
     if error is not None:
         reason = describe_file_fault(error, folders) or root_cause(str(error))
-        raise JobFailed(f"{query_name}: {reason}") from catching.error
+        raise JobFailed(f"{query_name}: {reason}") from batch_handler.error

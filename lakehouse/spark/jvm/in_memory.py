@@ -19,41 +19,41 @@ class InMemory:
     """
 
     def __init__(self, frame: DataFrame) -> None:
-        self._kept = choose_way(Capability.HELD_FRAMES, lambda: _keep_columns(frame), lambda: _keep_rows(frame))
+        self._kept_frame = choose_way(Capability.HELD_FRAMES, lambda: _keep_columns(frame), lambda: _keep_rows(frame))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame in a session: the settings of its session apply to a frame's reads and writes."""
-        return self._kept.frame(spark)
+        return self._kept_frame.frame(spark)
 
     def read(self, spark: SparkSession) -> None:
-        """Read the frame in a session, so that Spark keeps all of it, and forget how it was made: see `was_read`."""
+        """Read the frame in a session, so that Spark keeps all of it, and forget how it was made: see `finish_read`."""
         self.frame(spark).count()
-        self.was_read()
+        self.finish_read()
 
-    def was_read(self) -> None:
+    def finish_read(self) -> None:
         """Complete the observations in the frame, and forget how it was made; call it once the whole frame was read.
 
         Spark looks for observations only in plans that it runs itself. And the text of a plan, which Spark writes for
         each query, includes the plans of all kept frames: along a chain of tables it grew fourfold with each table.
         """
-        self._kept.was_read()
+        self._kept_frame.finish_read()
 
     def release(self) -> None:
         """Free the memory."""
-        self._kept.release()
+        self._kept_frame.release()
 
 
-class _Kept(Protocol):
+class _KeptFrame(Protocol):
     """A way to keep a frame: see `InMemory`."""
 
     def frame(self, spark: SparkSession) -> DataFrame: ...
 
-    def was_read(self) -> None: ...
+    def finish_read(self) -> None: ...
 
     def release(self) -> None: ...
 
 
-class _Columnar:
+class _ColumnarFrame:
     """A frame in Spark's columnar cache, outside of the cache's own list of frames. It is filled by its first read."""
 
     def __init__(self, frame: DataFrame) -> None:
@@ -68,7 +68,7 @@ class _Columnar:
     def frame(self, spark: SparkSession) -> DataFrame:
         return frame_of_plan(spark, self._relation)
 
-    def was_read(self) -> None:
+    def finish_read(self) -> None:
         self._observations.tryComplete(self._execution)
         try:
             self._shorten_plan()
@@ -96,7 +96,7 @@ class _Columnar:
         self._relation.cacheBuilder().clearCache(False)
 
 
-class _Checkpointed:
+class _CheckpointedFrame:
     """A frame that is computed at once, and completes its observations then; Java's collector frees its memory."""
 
     def __init__(self, frame: DataFrame) -> None:
@@ -113,19 +113,19 @@ class _Checkpointed:
         finally:
             spark.catalog.dropGlobalTempView(view_name)
 
-    def was_read(self) -> None:
+    def finish_read(self) -> None:
         """Nothing is left to do: the frame was read when it was made."""
 
     def release(self) -> None:
         self._frame = None
 
 
-def _keep_columns(frame: DataFrame) -> _Kept:
-    return _Columnar(frame)
+def _keep_columns(frame: DataFrame) -> _KeptFrame:
+    return _ColumnarFrame(frame)
 
 
-def _keep_rows(frame: DataFrame) -> _Kept:
-    return _Checkpointed(frame)
+def _keep_rows(frame: DataFrame) -> _KeptFrame:
+    return _CheckpointedFrame(frame)
 
 
 def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:

@@ -35,7 +35,7 @@ from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.cluster.address import is_local
 from lakehouse.spark.jvm import checkpoint
-from lakehouse.spark.jvm.failure import Catching, raise_failure
+from lakehouse.spark.jvm.failure import BatchHandler, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantine_writer import Quarantine
@@ -86,7 +86,7 @@ class Silver:
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
         self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written_names.encode()).hexdigest()[:12]}")
-        self._catching = Catching(lambda frame, batch_id: self.catch_up())
+        self._batch_handler = BatchHandler(lambda frame, batch_id: self.catch_up())
         self._lock = threading.Lock()  # for the query, and for interventions, which bring no rows to wake it
 
     def __enter__(self) -> Silver:
@@ -146,7 +146,7 @@ class Silver:
             .option("skipChangeCommits", "true")
         )
         stream = reader.load(self._layout.records)
-        writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._catching)
+        writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._batch_handler)
         writer = writer.option("checkpointLocation", checkpoint.fresh_checkpoint(self._spark, self._checkpoint))
         return (
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
@@ -169,11 +169,11 @@ class Silver:
 
     def stop_query(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
-        self._catching.stop(query)
+        self._batch_handler.stop(query)
 
     def check_query(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if one did."""
-        raise_failure(query, self._catching, written_folders(self._lake.layout.root))
+        raise_failure(query, self._batch_handler, written_folders(self._lake.layout.root))
 
     def catch_up(self, to: int | None = None) -> None:
         """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""

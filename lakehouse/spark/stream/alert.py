@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from lakehouse.plan.alert import Crossings
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.stream.rows import read_changes, row_exists, with_row_before
-from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.stream.table_join import UpstreamTables
 
 
-def find_crossings(alert: Crossings, tables: Tables) -> DataFrame:
+def find_crossings(alert: Crossings, tables: UpstreamTables) -> DataFrame:
     """Return the changes of a table that cross the alert's condition, in the form of a stream's frame."""
     table = alert.table
     frame = with_row_before(table, tables.hold(read_changes(table, tables)), tables)

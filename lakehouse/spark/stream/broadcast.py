@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS
 from lakehouse.plan.origin import TableJoin
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.stream.table_join import ORDER, PLACE, Tables
+from lakehouse.spark.stream.table_join import ORDER, PLACE, UpstreamTables
 
 
-def join_broadcast(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
+def join_broadcast(join: TableJoin, records: DataFrame, tables: UpstreamTables) -> DataFrame:
     """Return a stream's records with the columns of the row that the table has when each of them arrives."""
     value_names = list(join.table.values)
     added_names = [(name, join.prefix + name) for name in value_names]
@@ -43,7 +43,9 @@ def join_broadcast(join: TableJoin, records: DataFrame, tables: Tables) -> DataF
     )  # fmt: skip
 
 
-def _rows_with_lifetimes(join: TableJoin, tables: Tables, on_columns: list[str], value_names: list[str]) -> DataFrame:
+def _rows_with_lifetimes(
+    join: TableJoin, tables: UpstreamTables, on_columns: list[str], value_names: list[str]
+) -> DataFrame:
     """Return the table's rows before the batch and after each change: `_row`, there from `_from` until `_until`."""
     table = join.table
     change_place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])

@@ -32,10 +32,10 @@ from lakehouse.spark.stream.rows import (
     with_row_before,
 )
 from lakehouse.spark.stream.step import UNDO, extended_position
-from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.stream.table_join import UpstreamTables
 
 
-def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) -> DataFrame:
+def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: UpstreamTables) -> DataFrame:
     """Return the rows of a table, or of joined tables, as records: in the form of a stream's frame with `_undo`."""
     match origin:
         case RowsOf():
@@ -45,7 +45,7 @@ def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) 
     return join_by_reference(origin, tables)
 
 
-def join_by_reference(join: ForeignKeyJoin, tables: Tables) -> DataFrame:
+def join_by_reference(join: ForeignKeyJoin, tables: UpstreamTables) -> DataFrame:
     """Return the rows of a table, each with the row that it refers to, as records."""
     reference_join = _ReferenceJoin(join, tables)
     return halves_as_records(
@@ -58,7 +58,7 @@ def join_by_reference(join: ForeignKeyJoin, tables: Tables) -> DataFrame:
 class _ReferenceJoin:
     """The join in one batch. `_on_<n>` are the columns of the right key, on both sides."""
 
-    def __init__(self, join: ForeignKeyJoin, tables: Tables) -> None:
+    def __init__(self, join: ForeignKeyJoin, tables: UpstreamTables) -> None:
         self._join, self._tables = join, tables
         self._on_columns = [f"_on_{number}" for number in range(len(join.on))]
         self._left = tables.hold(with_row_before(join.left, tables.hold(read_changes(join.left, tables, 0)), tables))

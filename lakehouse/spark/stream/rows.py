@@ -21,10 +21,10 @@ from lakehouse.plan.expression.schema import POSITION_TYPE
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.step import UNDO, extended_position
-from lakehouse.spark.stream.table_join import PLACE, Tables
+from lakehouse.spark.stream.table_join import PLACE, UpstreamTables
 
 
-def read_rows_as_records(origin: RowsOf, tables: Tables) -> DataFrame:
+def read_rows_as_records(origin: RowsOf, tables: UpstreamTables) -> DataFrame:
     """Return a table's rows as records, in the form of a stream's frame with `_undo`."""
     table = origin.table
     frame, value_names = with_row_before(table, tables.hold(read_changes(table, tables)), tables), table.values
@@ -39,7 +39,7 @@ def read_rows_as_records(origin: RowsOf, tables: Tables) -> DataFrame:
     return halves_as_records(table.key, value_names, explode_halves(table.key, frame, *row_halves))
 
 
-def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
+def join_by_key(join: RowsJoin, tables: UpstreamTables) -> DataFrame:
     """Return the rows of two tables that are joined by their keys, as records."""
     key, sides = join.left.key, (join.left, join.right)
     changed_rows = [
@@ -72,14 +72,14 @@ def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
     return halves_as_records(key, joined_value_names(join), explode_halves(key, frame, *both_halves))
 
 
-def read_changes(table: Table, tables: Tables, side: int | None = None) -> DataFrame:
+def read_changes(table: Table, tables: UpstreamTables, side: int | None = None) -> DataFrame:
     """Return the moments of a table's changes. side: the table's number in a join, which leads the ordinals."""
     front_ordinals = [] if side is None else [F.lit(side)]
     change_position = extended_position(F.col("_position"), front=front_ordinals, back=[F.col("_number")])
     return _to_moments(table, tables.changes(table), change_position, ~F.col("_tombstone"), F.col("_event_time_ms"))
 
 
-def read_rows_before(table: Table, tables: Tables, keys: DataFrame | None) -> DataFrame | None:
+def read_rows_before(table: Table, tables: UpstreamTables, keys: DataFrame | None) -> DataFrame | None:
     """Return the moments of a table's rows before the first tick, of these keys or all; None if there are none."""
     rows = tables.rows(table, keys)
     if rows is None:
@@ -93,7 +93,7 @@ def _to_moments(table: Table, rows: DataFrame, row_position: Column, is_there: C
     return rows.select(*[F.col(f"`{name}`") for name in table.key], row_position.alias("_at"), row_struct.alias("_row"))
 
 
-def with_row_before(table: Table, changed_rows: DataFrame, tables: Tables) -> DataFrame:
+def with_row_before(table: Table, changed_rows: DataFrame, tables: UpstreamTables) -> DataFrame:
     """Return moments of a table's changes with `_was`, the row before each of them."""
     earlier_rows = read_rows_before(table, tables, changed_rows.select(*table.key))
     moments = changed_rows if earlier_rows is None else changed_rows.unionByName(earlier_rows)

@@ -23,7 +23,7 @@ UNDO = "_undo"  # whether a record takes a table's row out, see `lakehouse.spark
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class StreamRows:
     """A stream's records, and the names of their key columns.
 
     count_failures: called once for each `map`, with the step, its records, and the error of each; returns the records.
@@ -33,65 +33,67 @@ class Flow:
     key: tuple[str, ...]
     count_failures: Callable[[Map, DataFrame, Column], DataFrame]
 
-    def with_frame(self, frame: DataFrame) -> Flow:
-        return Flow(frame, self.key, self.count_failures)
+    def with_frame(self, frame: DataFrame) -> StreamRows:
+        return StreamRows(frame, self.key, self.count_failures)
 
 
 @singledispatch
-def apply_step(step: Step, flow: Flow) -> Flow:
+def apply_step(step: Step, stream_rows: StreamRows) -> StreamRows:
     """Return a stream's records after a step."""
     raise NotImplementedError(type(step))
 
 
 @apply_step.register
-def _filter(step: Filter, flow: Flow) -> Flow:
-    return flow.with_frame(flow.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
+def _filter(step: Filter, stream_rows: StreamRows) -> StreamRows:
+    return stream_rows.with_frame(stream_rows.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
 
 
 @apply_step.register
-def _select(step: Select, flow: Flow) -> Flow:
-    columns = [column.alias(name) for name, column in _columns_by_name(flow.frame, step.columns).items()]
-    undo = [name for name in flow.frame.columns if name == UNDO]
-    return flow.with_frame(flow.frame.select(*flow.key, *columns, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS))
+def _select(step: Select, stream_rows: StreamRows) -> StreamRows:
+    columns = [column.alias(name) for name, column in _columns_by_name(stream_rows.frame, step.columns).items()]
+    undo = [name for name in stream_rows.frame.columns if name == UNDO]
+    return stream_rows.with_frame(
+        stream_rows.frame.select(*stream_rows.key, *columns, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS)
+    )
 
 
 @apply_step.register
-def _rekey(step: Rekey, flow: Flow) -> Flow:
+def _rekey(step: Rekey, stream_rows: StreamRows) -> StreamRows:
     key = tuple(item.name for item in step.columns)
     value_names = {item.name for item in step.columns if step.needs_value(item)}
-    key_columns = zip(key, computed_keys(flow.frame, step.expressions), strict=True)
+    key_columns = zip(key, computed_keys(stream_rows.frame, step.expressions), strict=True)
     is_there = ~F.col("_tombstone")
-    frame = flow.frame.withColumns(
+    frame = stream_rows.frame.withColumns(
         {n: F.when(is_there, column) if n in value_names else column for n, column in key_columns}
     )
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
-    return Flow(frame, key, flow.count_failures)
+    return StreamRows(frame, key, stream_rows.count_failures)
 
 
 @apply_step.register
-def _retime(step: Retime, flow: Flow) -> Flow:
-    time = epoch_ms(flow.frame, compute_columns(flow.frame, [step.time])[0])
-    frame = flow.frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time))
-    return flow.with_frame(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
+def _retime(step: Retime, stream_rows: StreamRows) -> StreamRows:
+    time = epoch_ms(stream_rows.frame, compute_columns(stream_rows.frame, [step.time])[0])
+    frame = stream_rows.frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time))
+    return stream_rows.with_frame(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
 
 
 @apply_step.register
-def _explode(step: Explode, flow: Flow) -> Flow:
-    (array_column,) = compute_columns(flow.frame, [step.column.expression])
+def _explode(step: Explode, stream_rows: StreamRows) -> StreamRows:
+    (array_column,) = compute_columns(stream_rows.frame, [step.column.expression])
     exploded_item = F.posexplode(array_column).alias("_number", step.column.name)
-    frame = flow.frame.where(~F.col("_tombstone")).select("*", exploded_item)
-    return flow.with_frame(frame.withColumn("_position", numbered_position(F.col("_number"))).drop("_number"))
+    frame = stream_rows.frame.where(~F.col("_tombstone")).select("*", exploded_item)
+    return stream_rows.with_frame(frame.withColumn("_position", numbered_position(F.col("_number"))).drop("_number"))
 
 
 @apply_step.register
-def _map(step: Map, flow: Flow) -> Flow:
+def _map(step: Map, stream_rows: StreamRows) -> StreamRows:
     function_result = column_function_of_map(step)(
         F.struct(*[column_of(argument).alias(f"_{n}") for n, argument in enumerate(step.arguments)])
     )
-    frame = flow.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), function_result))
-    frame = flow.count_failures(step, frame, F.col("_mapped.error"))
+    frame = stream_rows.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), function_result))
+    frame = stream_rows.count_failures(step, frame, F.col("_mapped.error"))
     value = null_outside_years(F.col("_mapped.value"), spark_type(step.type))
-    return flow.with_frame(frame.withColumn(step.name, value).drop("_mapped"))
+    return stream_rows.with_frame(frame.withColumn(step.name, value).drop("_mapped"))
 
 
 def _columns_by_name(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:

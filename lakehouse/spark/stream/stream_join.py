@@ -59,35 +59,38 @@ class EarlierRecords(Protocol):
 
 def join_streams(
     join: StreamJoin,
-    streams: Sequence[DataFrame],
+    stream_frames: Sequence[DataFrame],
     earlier_records: EarlierRecords | None,
-    hold: Callable[[DataFrame], DataFrame],
-    eras: Sequence[int] = (),
-    forced: DataFrame | None = None,
+    hold_rows: Callable[[DataFrame], DataFrame],
+    era_ticks: Sequence[int] = (),
+    forced_places: DataFrame | None = None,
 ) -> DataFrame:
     """Return the records of a join that come with records of a batch, in the form of a stream's frame.
 
-    streams: the records of both streams in the batch. earlier_records: those before it; None if there are none. hold:
-    keeps rows in memory that are read several times. eras: the ticks at which the eras of its topics begin.
-    forced: the places of late records that an intervention took in after all, each with its tick `at`: such a record
+    stream_frames: the records of both streams in the batch. earlier_records: those before it; None if there are none.
+    hold_rows: keeps rows in memory that are read several times. era_ticks: when the eras of its topics begin.
+    forced_places: those of late records that an intervention took in after all, each with its tick `at`: such a record
     meets all records that had come by then.
     """
     last_tick, start_times = BEGINNING.tick, BEGINNING
     if earlier_records is not None:
         last_tick, start_times = earlier_records.last_tick, earlier_records.find_start_times(join)
         earlier_frames = [earlier_records.records(stream, start_times.tick) for stream in join.parts]
-        streams = [
-            records.unionByName(earlier_frame) for records, earlier_frame in zip(streams, earlier_frames, strict=True)
+        stream_frames = [
+            records.unionByName(earlier_frame)
+            for records, earlier_frame in zip(stream_frames, earlier_frames, strict=True)
         ]
-    left_side, right_side = (_side_frame(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
-    all_records = left_side.unionByName(right_side, allowMissingColumns=True).withColumn(
-        "_era", era_of(eras, F.col("_place.place.tick"))
+    left_side, right_side = (
+        _side_frame(join, side, records) for side, records in zip(JoinSide, stream_frames, strict=True)
     )
-    closing_records = _with_closing_place(_with_stream_time(all_records, start_times.times), len(eras))
+    all_records = left_side.unionByName(right_side, allowMissingColumns=True).withColumn(
+        "_era", era_of(era_ticks, F.col("_place.place.tick"))
+    )
+    closing_records = _with_closing_place(_with_stream_time(all_records, start_times.times), len(era_ticks))
     # A restored table's changelog has already counted the records that it covers, in tick 0.
     is_new = F.col("_place.place.tick") > max(last_tick, NO_TICK)
     closing_records = closing_records.withColumn("_too_late", F.col("_late") & F.col("_meets") & is_new)
-    closing_records = hold(_with_forced(closing_records, forced))
+    closing_records = hold_rows(_with_forced(closing_records, forced_places))
     meeting_by_side = {
         side: closing_records.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide
     }
@@ -207,14 +210,14 @@ def _was_taken_in(late_alias: str, present_alias: str) -> Column:
     return F.coalesce(F.col(f"{late_alias}._forced") > F.col(f"{present_alias}._place.place.tick"), F.lit(False))
 
 
-def _with_forced(records: DataFrame, forced: DataFrame | None) -> DataFrame:
+def _with_forced(records: DataFrame, forced_places: DataFrame | None) -> DataFrame:
     """Give the records `_forced`, the tick at which an intervention took them in after all; null for all others."""
-    if forced is None:
+    if forced_places is None:
         return records.withColumn("_forced", F.lit(None).cast("bigint"))
     place_fields = ("tick", "topic", "partition", "offset", "ordinals")
-    forced_places = F.broadcast(forced.groupBy(*place_fields).agg(F.min("at").alias("_forced"))).alias("p")
+    first_ticks = forced_places.groupBy(*place_fields).agg(F.min("at").alias("_forced"))
     same_place = [F.col(f"k._place.place.{name}") == F.col(f"p.{name}") for name in place_fields]
-    return records.alias("k").join(forced_places, same_place, "left").select("k.*", "p._forced")
+    return records.alias("k").join(F.broadcast(first_ticks).alias("p"), same_place, "left").select("k.*", "p._forced")
 
 
 def _padded_rows(

@@ -31,9 +31,9 @@ from lakehouse.spark.jvm.in_memory import hold_frame
 from lakehouse.spark.stream.alert import find_crossings
 from lakehouse.spark.stream.broadcast import join_broadcast
 from lakehouse.spark.stream.foreign_key_join import rows_as_records
-from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, apply_step, merged_position
+from lakehouse.spark.stream.step import OWN_COLUMNS, StreamRows, apply_step, merged_position
 from lakehouse.spark.stream.stream_join import EarlierRecords, join_streams
-from lakehouse.spark.stream.table_join import Tables, changes_as_records, join_with_table
+from lakehouse.spark.stream.table_join import UpstreamTables, changes_as_records, join_with_table
 
 
 class RowCounter(Protocol):
@@ -48,7 +48,7 @@ class RowCounter(Protocol):
         rows: with `_too_late`, `_place` and the key, `_key_<n>`.
         """
 
-    def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
+    def count_map_failures(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Take the records after a `map`, with the error of each on which its function failed.
 
         place: the source and the steps before the `map`, which identify it. function: its name in messages.
@@ -57,68 +57,73 @@ class RowCounter(Protocol):
 
 def stream_frame(
     stream: Stream,
-    records: Callable[[Source], DataFrame],
-    counter: RowCounter | None = None,
-    tables: Tables | None = None,
+    read_records: Callable[[Source], DataFrame],
+    row_counter: RowCounter | None = None,
+    upstream_tables: UpstreamTables | None = None,
     earlier_records: EarlierRecords | None = None,
-    eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
-    forced: DataFrame | None = None,
+    find_eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
+    forced_places: DataFrame | None = None,
     with_truncates: Callable[[Source, DataFrame], DataFrame] = lambda source, rows: rows,
 ) -> DataFrame:
     """Return the stream's records, without the bad ones.
 
-    records: gives the records of a source, as `decode_records` does. counter: see `RowCounter`. tables: reads upstream
-    tables, for a stream that has some. earlier_records: those before the batch, for a stream with joins of streams;
-    None if there are none. eras: gives the ticks at which the eras of a join's topics begin, see
-    `semantics.operators.eras`.
-    forced: see `join_streams`. with_truncates: called for a source that applies truncates, see `apply_truncates`.
+    read_records: returns the records of a source, as `decode_records` does. upstream_tables: given for a stream that
+    reads tables. earlier_records: those before the batch, for a stream with joins of streams; None if there are none.
+    find_eras: returns the ticks at which the eras of a join's topics begin, see `semantics.operators.eras`.
+    forced_places: see `join_streams`. with_truncates: called for a source with truncates, see `apply_truncates`.
     """
     frame_of_part = partial(
         stream_frame,
-        records=records,
-        counter=counter,
-        tables=tables,
+        read_records=read_records,
+        row_counter=row_counter,
+        upstream_tables=upstream_tables,
         earlier_records=earlier_records,
-        eras=eras,
-        forced=forced,
+        find_eras=find_eras,
+        forced_places=forced_places,
         with_truncates=with_truncates,
     )
     match stream.source:
         case Source():
-            rows = records(stream.source)
-            rows = counter(stream.source, rows) if counter else rows
+            rows = read_records(stream.source)
+            rows = row_counter(stream.source, rows) if row_counter else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
             rows = with_truncates(stream.source, rows) if stream.source.applies_truncates else rows
         case Merge():
             rows = _merge_frames(stream.source, [frame_of_part(part) for part in stream.source.streams])
         case ChangesOf(table):
-            assert tables is not None
-            rows = _count_changes(table, changes_as_records(table, tables.changes(table)), counter)
+            assert upstream_tables is not None
+            rows = _count_changes(table, changes_as_records(table, upstream_tables.changes(table)), row_counter)
         case Crossings(table=table):
-            assert tables is not None
-            rows = _count_changes(table, find_crossings(stream.source, tables), counter)
+            assert upstream_tables is not None
+            rows = _count_changes(table, find_crossings(stream.source, upstream_tables), row_counter)
         case TableJoin(part):
-            assert tables is not None
+            assert upstream_tables is not None
             join_frames = join_broadcast if stream.source.broadcast else join_with_table
-            rows = join_frames(stream.source, frame_of_part(part), tables)
+            rows = join_frames(stream.source, frame_of_part(part), upstream_tables)
         case StreamJoin(left, right):
             side_frames = [frame_of_part(part) for part in (left, right)]
-            hold_rows = hold_frame if counter is None else partial(counter.hold, stream.source)
-            rows = join_streams(stream.source, side_frames, earlier_records, hold_rows, eras(stream.source), forced)
+            hold_rows = hold_frame if row_counter is None else partial(row_counter.hold, stream.source)
+            rows = join_streams(
+                stream.source, side_frames, earlier_records, hold_rows, find_eras(stream.source), forced_places
+            )
         case RowsOf() | RowsJoin() | ForeignKeyJoin():
-            assert tables is not None
-            rows = _count_changes(stream.source.tables[0], rows_as_records(stream.source, tables), counter)
+            assert upstream_tables is not None
+            rows = _count_changes(stream.source.tables[0], rows_as_records(stream.source, upstream_tables), row_counter)
     earlier_steps: list[Step] = []
     source_text = "\n".join(stream.source.lines())
 
     def count_failures(step: Map, rows: DataFrame, error: Column) -> DataFrame:
-        return counter.mapped((source_text, tuple(earlier_steps)), f"map {step.name}", rows, error) if counter else rows
+        return (
+            row_counter.count_map_failures((source_text, tuple(earlier_steps)), f"map {step.name}", rows, error)
+            if row_counter
+            else rows
+        )
 
-    flow = Flow(rows, stream.source.key_names, count_failures)
+    stream_rows = StreamRows(rows, stream.source.key_names, count_failures)
     for next_step in stream.steps:
         earlier_steps.append(next_step)
-        flow = apply_step(next_step, flow)
-    return flow.frame
+        stream_rows = apply_step(next_step, stream_rows)
+    return stream_rows.frame
 
 
 def _count_changes(table: Table, rows: DataFrame, counter: RowCounter | None) -> DataFrame:

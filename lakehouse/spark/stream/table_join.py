@@ -25,7 +25,7 @@ PLACE = ("tick", "order_time", "topic", "partition", "offset")
 ORDER = ("_ordinals", "_number")
 
 
-class Tables(Protocol):
+class UpstreamTables(Protocol):
     """The tables that a stream reads, between two ticks; called while the stream's frame is made."""
 
     def changes(self, table: Table) -> DataFrame:
@@ -54,7 +54,7 @@ def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def join_with_table(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
+def join_with_table(join: TableJoin, records: DataFrame, tables: UpstreamTables) -> DataFrame:
     """Return a stream's records, each with the columns of the row that the table has when the record arrives.
 
     If the join is by event time: of the row that the table had at the record's event time.

@@ -42,14 +42,14 @@ from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.step import era_of
 from lakehouse.spark.stream.stream_join import BEGINNING, EarlierRecords, StreamTimes
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
-from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.stream.table_join import UpstreamTables
 from lakehouse.spark.stream.truncates import apply_truncates, find_truncates
 from lakehouse.spark.table.join_starts import JoinStarts, StretchTime
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class TableInput:
     """A stream, as bronze has it. Ticks are intervals (after_tick, to_tick].
 
     lake: with the cache of a batch only if all rows count. skip: the offsets that are left out, see `is_skipped`.
@@ -138,7 +138,7 @@ class Input:
         ids_by_topic = topic_ids(self.lake, self.stream, to_tick)
         return eras_begin(ids_by_topic, frozenset().union(*map(placing_topics, join.parts)))
 
-    def _tables(self, after_tick: int, to_tick: int) -> Tables:
+    def _tables(self, after_tick: int, to_tick: int) -> UpstreamTables:
         """Return the reader of the stream's upstream tables, which derives their changes from their own inputs.
 
         The lake hands it in, since it reads inputs itself: the graph of tables ends that recursion.
@@ -148,7 +148,7 @@ class Input:
         after_tick = max(after_tick, NO_TICK)
         is_rebuilt = self.rebuilt or after_tick < self.begin_tick
         loads_restored = self.stream.undoes and self.skip is None
-        upstream_tables: Tables = self.lake.read_upstream(
+        upstream_tables: UpstreamTables = self.lake.read_upstream(
             self.lake, after_tick, to_tick, self.cut, is_rebuilt, loads_restored, self.skip
         )
         return upstream_tables
@@ -175,7 +175,7 @@ def _rows_of(source: Source, bronze_rows: DataFrame) -> DataFrame:
 class EarlierInBronze(EarlierRecords):
     """The records that joins of streams had seen before a batch, read from bronze: see `EarlierRecords`."""
 
-    input: Input
+    input: TableInput
     last_tick: int
 
     def find_start_times(self, join: StreamJoin) -> StreamTimes:
@@ -207,7 +207,7 @@ class EarlierInBronze(EarlierRecords):
         return [StretchTime(row["tick"], row["part"], row["time"]) for row in rows.collect()]
 
 
-def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
+def last_unneeded_tick(table_input: TableInput, to_tick: int) -> int:
     """Return the last tick up to which no record can meet one after `to_tick`, in any join of streams."""
     source = table_input.stream.source
     if isinstance(source, StreamJoin):
@@ -217,9 +217,9 @@ def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
     )
 
 
-def input_of(open_table: OpenTable) -> Input:
+def input_of(open_table: OpenTable) -> TableInput:
     """Return a table's input, outside any batch: for a restored table without the records that its changelog covers."""
-    return Input(
+    return TableInput(
         replace(open_table.lake, cache=NO_BATCH),
         open_table.table.stream,
         open_table.read_skipped_offsets(),

@@ -61,7 +61,7 @@ _ANSWERS: dict[tuple[str, str, int], tuple[Table, object]] = {}
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows, to learn its types."""
     empty_rows = spark.createDataFrame([], SCHEMA)
-    return stream_frame(stream, lambda source: decode_records(source, empty_rows), tables=_EmptyTables(spark))
+    return stream_frame(stream, lambda source: decode_records(source, empty_rows), upstream_tables=_EmptyTables(spark))
 
 
 class _EmptyTables:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from lakehouse.errors import StorageError
 from lakehouse.spark.jvm.kept import engine as engines
 from lakehouse.spark.jvm.kept.choice import is_for_notebook
-from lakehouse.spark.jvm.kept.engine import KeptEngine, Taken
+from lakehouse.spark.jvm.kept.engine import EngineClaim, KeptEngine
 from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.kept.leaving import clear_engine
 from lakehouse.spark.jvm.kept.private_files import files_here
@@ -45,21 +45,21 @@ def connect_to_engine(
     context of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
     """
     try:
-        taken_engine = engines.take(files := files_here(for_notebook=is_for_notebook()))
+        claim = engines.claim_engine(files := files_here(for_notebook=is_for_notebook()))
     except StorageError as error:
         _log.warning(f"Spark is not kept: {error}")
         return None
-    if taken_engine is None:
+    if claim is None:
         user = engines.client_pid(files)
         if user != os.getpid():  # or this process has stopped Spark's context, and makes the next in the same Java
             _log.warning(f"the kept Spark of this folder is in use by process {user}: this process starts its own.")
         return None
     key = hash_of_start(settings, keep_seconds, os.environ)
-    if (engine := engines.usable_engine(taken_engine, key)) is None:
+    if (engine := engines.usable_engine(claim, key)) is None:
         scratch = open_scratch()
         with properties(scratch.settings(settings), scratch.folder) as properties_file:
             engine = engines.start_engine(
-                taken_engine,
+                claim,
                 key,
                 engines.submit_arguments(properties_file, own_arguments),
                 _spark_home() / "bin/spark-submit",
@@ -70,7 +70,7 @@ def connect_to_engine(
             )
         os.close(scratch.lock)  # the keeper has it
         if engine is None:
-            taken_engine.give_up()
+            claim.give_up()
             return None
     try:
         _connect(engine)
@@ -78,10 +78,10 @@ def connect_to_engine(
     except (Py4JError, OSError):  # it ended just now
         SparkContext._gateway = SparkContext._jvm = None
         engine.end()
-        taken_engine.give_up()
+        claim.give_up()
         return None
     _engines_in_use[:] = [engine]
-    atexit.register(_leave, taken_engine, engine, os.getpid())
+    atexit.register(_release_engine, claim, engine, os.getpid())
     return session
 
 
@@ -129,7 +129,7 @@ def _new_session() -> SparkSession | None:
     return SparkSession(context, java_session.newSession())
 
 
-def _leave(taken_engine: Taken, engine: KeptEngine, owner_pid: int) -> None:
+def _release_engine(claim: EngineClaim, engine: KeptEngine, owner_pid: int) -> None:
     """Leave the engine to the next command, if all that is of this one can be cleared; else it ends."""
     if os.getpid() != owner_pid:  # a forked child
         return
@@ -139,4 +139,4 @@ def _leave(taken_engine: Taken, engine: KeptEngine, owner_pid: int) -> None:
     with suppress(Exception):  # then the engine ends, as after a command that dies
         session: Any = SparkSession._instantiatedSession
         if clear_engine(context._gateway, context._jsc, session._jsparkSession, engine.java_pid):
-            taken_engine.leave()
+            claim.release()

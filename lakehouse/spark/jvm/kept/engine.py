@@ -113,21 +113,21 @@ def state_of_engine(engine: KeptEngine) -> dict[str, Any]:
 def stop_engine(engine: KeptEngine) -> bool:
     """End an engine if no process uses it, and return True; otherwise it ends with that process."""
     engine.files.state.unlink(missing_ok=True)  # the keeper ends an engine without its file
-    if (taken_engine := take(engine.files)) is None:
+    if (claim := claim_engine(engine.files)) is None:
         return False
     engine.end()
-    taken_engine.give_up()
+    claim.give_up()
     return True
 
 
 @dataclass
-class Taken:
-    """The right to use a scope's engine. It lasts for as long as this process, or until `leave`."""
+class EngineClaim:
+    """The right to use a scope's engine. It lasts for as long as this process, or until `release`."""
 
     files: EngineFiles
     lock: int
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let others use the engine. Called once nothing of this process is left in it."""
         os.utime(self.lock)  # from now on it is idle
         self.files.client.unlink()
@@ -140,16 +140,16 @@ class Taken:
         os.close(self.lock)
 
 
-def take(files: EngineFiles) -> Taken | None:
+def claim_engine(files: EngineFiles) -> EngineClaim | None:
     """Take the right to use a scope's engine, whether there is one or not; None if another command has it."""
-    began = time.monotonic()
+    start_seconds = time.monotonic()
 
     def is_worth_waiting() -> bool:
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start_seconds
         return seconds < (INSTANT_SECONDS if client_pid(files) is not None else END_TIMEOUT_SECONDS)
 
     lock = try_lock(files.lock, is_worth_waiting)
-    return None if lock is None else Taken(files, lock)
+    return None if lock is None else EngineClaim(files, lock)
 
 
 def client_pid(files: EngineFiles) -> int | None:
@@ -158,18 +158,18 @@ def client_pid(files: EngineFiles) -> int | None:
     return pid if isinstance(pid, int) and psutil.pid_exists(pid) else None
 
 
-def usable_engine(taken_engine: Taken, key: str) -> KeptEngine | None:
+def usable_engine(claim: EngineClaim, key: str) -> KeptEngine | None:
     """Return the scope's engine if it is idle and was started with the same `key`; end any other."""
-    engine = find_engine(taken_engine.files)
-    if engine is not None and (taken_engine.files.client.exists() or engine.key != key or not engine.is_answering()):
+    engine = find_engine(claim.files)
+    if engine is not None and (claim.files.client.exists() or engine.key != key or not engine.is_answering()):
         engine.end()
         engine = None
-    _write_client(taken_engine.files)
+    _write_client(claim.files)
     return engine
 
 
 def start_engine(
-    taken_engine: Taken,
+    claim: EngineClaim,
     key: str,
     arguments: Sequence[str],
     spark_submit: Path,
@@ -183,7 +183,7 @@ def start_engine(
     arguments: of spark-submit. scratch: the folders that Spark writes to: the engine ends when one of them is full.
     variables: further ones of its environment. scratch_lock: a lock that the keeper holds as long as it lives.
     """
-    files = taken_engine.files
+    files = claim.files
     start: dict[str, Any] = {
         "command": [str(spark_submit), *arguments],
         "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "key": key,

@@ -40,7 +40,7 @@ HEAP_SHARE_MAX = 0.5
 def main(argument: str) -> None:
     """Keep one engine, from its start to its end."""
     start: dict[str, Any] = json.loads(argument)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     started = psutil.Process().create_time()
     java_process, answer = _start_java(start["command"])
     try:
@@ -51,9 +51,9 @@ def main(argument: str) -> None:
                 "key": start["key"], "folder": str(Path.cwd()), "keep_seconds": start["keep_seconds"],
             }  # fmt: skip
             _write_private(Path(start["state"]), json.dumps(state))
-            _watch(java_process, start, port, secret)
+            _wait_for_end(java_process, start, port, secret)
     finally:
-        _forget(Path(start["state"]))
+        _remove_state_file(Path(start["state"]))
         java_process.stdin.close()  # type: ignore[union-attr]
         try:
             java_process.wait(END_SECONDS)
@@ -75,14 +75,14 @@ def _start_java(command: list[str]) -> tuple[subprocess.Popen[bytes], tuple[int,
     return java_process, None
 
 
-def _watch(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: int, secret: str) -> None:
+def _wait_for_end(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: int, secret: str) -> None:
     """Return when the engine has to end, with the lock held: nobody takes it up any more."""
     state_file, client_file = Path(start["state"]), Path(start["client"])
     lock_handle = os.open(start["lock"], os.O_RDWR | os.O_CREAT, 0o600)
     collected_at = 0.0
     while java_process.poll() is None:
         fcntl.flock(lock_handle, fcntl.LOCK_EX)  # waits while a command uses the engine
-        if client_file.exists() or not _is_own(state_file) or not _lives(start["owner"]):
+        if client_file.exists() or not _is_own_state(state_file) or not _is_alive(start["owner"]):
             return
         if any(_free_bytes(folder) < start["free_bytes_min"] for folder in start["folders"]):
             return  # no command could use it, and it gives back what it has written
@@ -94,7 +94,7 @@ def _watch(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: i
         if idle_seconds >= COLLECT_AFTER_SECONDS and collected_at < left_at:
             collected_at = time.time()
             if _heap_in_use(port, secret) > HEAP_SHARE_MAX:
-                _forget(state_file)
+                _remove_state_file(state_file)
                 continue
         time.sleep(POLL_SECONDS)
 
@@ -135,13 +135,13 @@ def _write_private(path: Path, text: str) -> None:
     fresh_path.replace(path)
 
 
-def _is_own(state_file: Path) -> bool:
+def _is_own_state(state_file: Path) -> bool:
     with suppress(OSError, ValueError, KeyError):
         return bool(json.loads(state_file.read_text(encoding="utf-8"))["keeper"] == os.getpid())
     return False
 
 
-def _lives(owner: tuple[int, float] | None) -> bool:
+def _is_alive(owner: tuple[int, float] | None) -> bool:
     """Say whether a process, by its pid and start time, still runs; an engine without an owner needs none."""
     if owner is None:
         return True
@@ -152,13 +152,13 @@ def _lives(owner: tuple[int, float] | None) -> bool:
     return False
 
 
-def _forget(state_file: Path) -> None:
-    if _is_own(state_file):
+def _remove_state_file(state_file: Path) -> None:
+    if _is_own_state(state_file):
         with suppress(OSError):
             state_file.unlink()
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
