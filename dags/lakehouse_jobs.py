@@ -291,7 +291,7 @@ class Job:
 
 
 class _Lines:
-    """The lines of a pipe: each goes to `on_line`, in pieces if very long; a whole JSON object also goes to `on_object`.
+    """The lines of a pipe: each goes to `on_line`, in pieces if very long; JSON objects also go whole to `on_object`.
 
     has_cut: whether an object was so long that it was not kept.
     """

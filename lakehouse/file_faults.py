@@ -75,7 +75,7 @@ def describe_file_fault(error: BaseException, folders: Iterable[Path] = ()) -> s
 
 
 def describe_misread_path(path: str) -> str | None:
-    """Return a message, without its full stop, for a path that delta-rs takes for another's; None for any other."""
+    """Return a message, without its full stop, for a path that delta-rs reads as another; None otherwise."""
     match = (_MISREAD_IN_URI if "://" in path else _MISREAD).search(path)
     if match is None:
         return None

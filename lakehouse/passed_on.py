@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-VARIABLE = "LAKEHOUSE_PASS_ON"  # what the setting airflow.pass_on names, for Airflow's processes
+PATTERNS_VARIABLE = "LAKEHOUSE_PASS_ON"  # the patterns of the setting airflow.pass_on, for Airflow's processes
 # All processes of an Airflow of `lakehouse airflow up` have it: its home and the part (`lakehouse.airflow.members`).
 SUPERVISED_BY = "LAKEHOUSE_SUPERVISED_BY"
 PASSED_ON = (
@@ -23,7 +23,7 @@ NEVER_PASSED_ON = re.compile(r"AIRFLOW|_AIRFLOW|LAKEHOUSE_|PYTHON(PATH|HOME|STAR
 
 
 def is_passed_on(name: str, patterns: Iterable[str]) -> bool:
-    """Say whether a variable is one of these: names, and beginnings of names with a star."""
+    """Say whether a variable's name matches one of the patterns: names, and beginnings of names with a star."""
     if NEVER_PASSED_ON.match(name):
         return False
     return any(name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns)
@@ -34,5 +34,5 @@ def variables_passed_on(environ: Mapping[str, str], own_patterns: Iterable[str] 
 
     own_patterns: those of the setting; the patterns in the variable `VARIABLE` are added.
     """
-    patterns = [*PASSED_ON, *own_patterns, *filter(None, environ.get(VARIABLE, "").split(","))]
+    patterns = [*PASSED_ON, *own_patterns, *filter(None, environ.get(PATTERNS_VARIABLE, "").split(","))]
     return {name: value for name, value in environ.items() if is_passed_on(name, patterns)}

@@ -1,6 +1,6 @@
 """The phases of this process, for a person who waits; the code that does the work names them.
 
-Nobody need listen: a phase is two entries in a list. The commands look at the list from a thread of their own
+A phase costs little if nobody looks: it is an entry in a list. The commands look at the list from a thread of their own
 (`lakehouse.cli.terminal.waiting`).
 """
 
@@ -17,10 +17,10 @@ ESTIMATE_AFTER_SECONDS = 2.0
 
 @dataclass(eq=False)
 class Phase:
-    """Something that takes a while.
+    """Work that takes a while.
 
-    kind: the same each time it is done; text may tell more. unit: what is counted. expected_seconds: how long it will
-    take, by what the same took before; None if nothing tells.
+    kind: the same for the same work; text may tell more. unit: of total and done. expected_seconds: how long the same
+    work took before; None if unknown.
     """
 
     kind: str
@@ -34,11 +34,11 @@ class Phase:
 
     @property
     def counted_text(self) -> str:
-        """The text, with how much of it is done, if that is counted."""
+        """The text, with the counts if there are any."""
         return f"{self.text}: {self.done:,} of {self.total:,} {self.unit}" if self.total else self.text
 
     def seconds_left(self, now: float) -> float | None:
-        """Return how long it will still take, if it goes on as it went, or as expected; None if nothing tells."""
+        """Return how long the phase will still take, at its speed so far, or as expected; None if unknown."""
         seconds = now - self.began
         if seconds < ESTIMATE_AFTER_SECONDS:
             return None
@@ -53,9 +53,9 @@ _last_ended: list[float] = []
 
 @contextmanager
 def phase(kind: str, text: str = "", *, total: int = 0, unit: str = "") -> Iterator[Phase]:
-    """Say that something is being done, until the block ends; give the phase, whose text and counts may change.
+    """Announce a phase until the block ends; yield it, since its text and counts may change.
 
-    Phases may lie in each other, and go on in several threads at once. text: the kind if left out.
+    Phases may be nested, and several threads may have phases at once. text: the kind if left out.
     """
     entry = Phase(kind, text or kind, total, unit)
     _under_way.append(entry)
@@ -67,9 +67,9 @@ def phase(kind: str, text: str = "", *, total: int = 0, unit: str = "") -> Itera
 
 
 def phases_under_way() -> list[list[Phase]]:
-    """Return the phases of each thread that has any, the outer ones first; the thread that tells most last.
+    """Return the phases of each thread that has any, the outer ones first; the thread that tells most comes last.
 
-    That is the one with the newest phase, but for the main thread: it waits for the others, if there are any.
+    That is the thread with the newest phase, other than the main thread, which only waits while others work.
     """
     by_thread: dict[int, list[Phase]] = {}
     for entry in list(_under_way):
@@ -84,11 +84,11 @@ def seconds_idle(now: float) -> float:
 
 
 def describe_phases(entries: Sequence[Phase], now: float) -> str:
-    """Return what one thread does, for people: all of it, for how long, and how long it will take if that is known."""
+    """Return the phases of a thread for people, with the seconds that they took and, if known, will still take."""
     text = ", ".join(entry.counted_text for entry in entries)
     seconds_left = next(filter(None, (entry.seconds_left(now) for entry in entries)), None)
     seconds = round(now - entries[-1].began)
     took = f"{seconds:,} s" if seconds else ""
-    left = "" if seconds_left is None else f"about {seconds_left:,.0f} s more"
-    times = ", ".join(filter(None, (took, left)))
+    left_text = "" if seconds_left is None else f"about {seconds_left:,.0f} s more"
+    times = ", ".join(filter(None, (took, left_text)))
     return f"{text} ({times})" if times else text

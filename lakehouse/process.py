@@ -26,12 +26,11 @@ EXEC_SECONDS = 2.0
 
 
 def spawn_child(command: list[str], output: Path, outlive: bool, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start ``command`` with its output in the file ``output``. ``outlive``: it keeps running when this process ends.
+    """Start ``command`` with its output in the file ``output``. Raises OSError.
 
-    ``folder``: the child's current folder; default: this process's.
-
-    Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; on other systems the caller
-    has to end it. Raises OSError.
+    ``outlive``: the child keeps running when this process ends. Otherwise Linux ends the child (SIGTERM) as soon as
+    this process is gone, killed or not; on other systems the caller has to end it. ``folder``: the child's current
+    folder; default: this process's.
     """
     started = threading.Event()
     started_children: list[subprocess.Popen[bytes]] = []
@@ -130,7 +129,7 @@ def start_ticks(pid: int) -> int | None:
     return int(process_facts.rpartition(b")")[2].split()[19])  # before it stands the program's name, of any characters
 
 
-def is_used(pid: int) -> bool:
+def is_pid_used(pid: int) -> bool:
     """Say whether there is a process of this number, also one that /proc hides from this account."""
     try:
         os.kill(pid, 0)
@@ -150,7 +149,7 @@ def find_free_port(other_than: int = 0) -> int:
                 return port
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     """Say whether a server could listen on a port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -101,15 +101,15 @@ class Replay:
         if (key is not None and key_bytes is not None) or (value is not None and value_bytes is not None):
             raise ConfigError(f"{subject}: found a key or a value, and its bytes beside it; expected one of them.")
         try:
-            half = "key"
+            encoded_part = "key"
             raw_key = to_key_bytes(source, key) if key_bytes is None else key_bytes
-            half = "value"
+            encoded_part = "value"
             raw_value = to_value_bytes(source, value) if value_bytes is None else value_bytes
         except Unfit as error:
-            raise ConfigError(f"{subject}: the {half} can't be encoded: {error}") from error
+            raise ConfigError(f"{subject}: the {encoded_part} can't be encoded: {error}") from error
         if not isinstance(partition, int) or partition < 0:
             raise ConfigError(f"{subject}: partition={partition!r}; expected a number from 0.")
-        place, time = (topic, partition), _milliseconds(timestamp, subject)
+        place, time = (topic, partition), _to_milliseconds(timestamp, subject)
         order_time = kafka_time.order_time(time, self._order_times.get(place))
         self._order_times[place] = order_time
         held_time, time_header = kafka_time.bronze_time(time)
@@ -123,7 +123,7 @@ class Replay:
             raw_value,
             self._tick,
             order_time,
-            (*_headers(headers, subject), *time_header),
+            (*_encode_headers(headers, subject), *time_header),
         )
         self._offsets[place] += 1
         self._sent.append(
@@ -160,10 +160,10 @@ def _in_batches(records: list[Record]) -> list[list[Record]]:
     """
     batches: list[list[Record]] = []
     tick = 0
-    for _, of_tick in groupby(records, key=lambda record: record.tick):
+    for _, tick_records in groupby(records, key=lambda record: record.tick):
         batch: list[Record] = []
         tick += 1
-        for record in sorted(of_tick, key=lambda record: record.order_time):
+        for record in sorted(tick_records, key=lambda record: record.order_time):
             placed = replace(record, tick=tick)
             if batch and batch[-1].position > placed.position:
                 tick += 1
@@ -173,7 +173,7 @@ def _in_batches(records: list[Record]) -> list[list[Record]]:
     return batches
 
 
-def _milliseconds(time: int | datetime, subject: str) -> int:
+def _to_milliseconds(time: int | datetime, subject: str) -> int:
     if isinstance(time, datetime) and time.tzinfo is not None:
         return to_milliseconds(time)
     if isinstance(time, int) and not isinstance(time, bool) and time in kafka_time.INT64:
@@ -184,17 +184,17 @@ def _milliseconds(time: int | datetime, subject: str) -> int:
     )
 
 
-def _headers(headers: Headers, subject: str) -> tuple[tuple[str, bytes | None], ...]:
+def _encode_headers(headers: Headers, subject: str) -> tuple[tuple[str, bytes | None], ...]:
     try:
         pairs = headers.items() if isinstance(headers, Mapping) else headers
-        return tuple(_header(name, value) for name, value in pairs)
+        return tuple(_encode_header(name, value) for name, value in pairs)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"{subject}: headers={headers!a:.200}; expected a dict, or pairs: names with text or bytes, or None."
         ) from error
 
 
-def _header(name: str, value: str | bytes | None) -> tuple[str, bytes | None]:
+def _encode_header(name: str, value: str | bytes | None) -> tuple[str, bytes | None]:
     """Return a header. Raises ValueError for half of a surrogate pair, which is no text, and TypeError."""
     if not isinstance(name, str) or not isinstance(value, str | bytes | None):
         raise TypeError

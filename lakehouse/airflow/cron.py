@@ -10,7 +10,7 @@ from lakehouse.errors import ConfigError
 PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+MONTH_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # By field: the least and the most; the names for numbers, from the least.
 FieldBounds = tuple[int, int, tuple[str, ...]]
 FIELDS: tuple[tuple[str, FieldBounds], ...] = (
@@ -43,7 +43,7 @@ def check_schedule(text: str, schedule_name: str) -> str:
     ][2:]
     # With both kinds of day, cron runs on either. Without a possible date Airflow would show the DAG, and never run it.
     if len({week_day % 7 for week_day in weekdays}) == 7 and min(month_days) > max(
-        DAYS_OF[month - 1] for month in months
+        MONTH_LENGTHS[month - 1] for month in months
     ):
         raise ConfigError(f"{schedule_name} {text!r}: this date never occurs; expected one that does.")
     return text

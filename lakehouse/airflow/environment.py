@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lakehouse.airflow.home import Home
-from lakehouse.passed_on import VARIABLE, variables_passed_on
+from lakehouse.passed_on import PATTERNS_VARIABLE, variables_passed_on
 from lakehouse.setup import places
 
 # The jobs' settings are passed on; Airflow's own (a database's password) are not.
@@ -34,7 +34,7 @@ def airflow_variables(
         and name not in NOT_PASSED_ON
     }
     if pass_on:
-        passed_variables[VARIABLE] = ",".join(pass_on)
+        passed_variables[PATTERNS_VARIABLE] = ",".join(pass_on)
     return passed_variables | {
         "AIRFLOW_HOME": str(home.folder),
         "LAKEHOUSE_APPLICATIONS": str(home.applications),

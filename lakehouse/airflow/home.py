@@ -57,7 +57,7 @@ class Home:
     def logs(self) -> Path:
         return self.folder / "logs"
 
-    def make(self) -> None:
+    def make_folders(self) -> None:
         """Make the folders, private to their owner. Raises AirflowError if that fails."""
         try:
             for folder in (self.folder, self.applications, self.logs):
@@ -69,7 +69,7 @@ class Home:
                 "setting airflow.home."
             ) from None
 
-    def keys(self) -> dict[str, str]:
+    def load_keys(self) -> dict[str, str]:
         """Return the keys; generate them if there are none yet. Raises AirflowError for a file that has no keys."""
         keys_file = self.folder / "keys.json"
         if not keys_file.exists():
@@ -122,7 +122,7 @@ class Home:
 
 def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
     """Return Airflow's settings, "section.name" to value, overridden by airflow.options."""
-    keys, url = home.keys(), airflow_url(settings.host, port)
+    keys, url = home.load_keys(), airflow_url(settings.host, port)
     project = places.project_folder()
     return {
         "core.dags_folder": str(project / "dags"),

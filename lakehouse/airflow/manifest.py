@@ -36,8 +36,8 @@ def check_app_name(name: str) -> str:
     return name
 
 
-def name_of(file: Path) -> str:
-    """Return the name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError."""
+def suggest_app_name(file: Path) -> str:
+    """Return the name that a file suggests: flights.py gives flights, shop/app.py gives shop. Raises ConfigError."""
     file = file.resolve()
     plain_name = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
     return check_app_name(re.sub(r"[^a-z0-9]+", "_", plain_name.lower()).strip("_"))
@@ -94,7 +94,7 @@ def manifest_of_app(
         "schedule": schedules.catch_up,
         "backfill_schedule": schedules.backfill,
         "freshness_minutes": schedules.freshness_minutes,
-        "pool": pool_of(name),
+        "pool": pool_name(name),
     }
 
 
@@ -103,7 +103,7 @@ def _lineage_as_json(graph: Graph) -> dict[str, Any]:
     return {"nodes": graph.as_json()["nodes"], "edges": [[edge.start.id, edge.end.id] for edge in graph.edges]}
 
 
-def pool_of(name: str) -> str:
+def pool_name(name: str) -> str:
     """Return the name of the one-slot pool that the application's writing tasks share, so that one runs at a time."""
     return f"lakehouse_{name}"
 

@@ -31,8 +31,8 @@ def processes_of_home(home: Path, part: str | None = None) -> list[psutil.Proces
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             variable_value = process.environ().get(SUPERVISED_BY, "") if process.pid != own_pid else ""
-            of_home, _, of_part = variable_value.rpartition("#")
-            if of_home == str(home) and part in (None, of_part) and process.status() != psutil.STATUS_ZOMBIE:
+            home_text, _, part_name = variable_value.rpartition("#")
+            if home_text == str(home) and part in (None, part_name) and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)
     return members
 

@@ -11,7 +11,7 @@ import psutil
 
 from lakehouse.airflow import api, manifest
 from lakehouse.airflow.home import Home
-from lakehouse.airflow.service import Running, find_running
+from lakehouse.airflow.service import RunningAirflow, find_running
 from lakehouse.errors import AirflowError
 from lakehouse.settings import config
 
@@ -90,7 +90,7 @@ def report_airflow(settings: config.Airflow) -> Report:
     )
 
 
-def _ask_dags(home: Home, running: Running, user: str) -> api.Dags | None:
+def _ask_dags(home: Home, running: RunningAirflow, user: str) -> api.Dags | None:
     with contextlib.suppress(AirflowError):
         if (password := home.password(user)) is not None:
             return api.ask_dags(running.url, api.sign_in(running.url, user, password))

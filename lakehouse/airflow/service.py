@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningAirflow:
     """A living supervisor. created: its start in seconds since 1970; parts: from its state file."""
 
     home: Home
@@ -56,12 +56,12 @@ class Running:
     parts: dict[str, dict[str, Any]]
 
 
-def find_running(home: Home) -> Running | None:
+def find_running(home: Home) -> RunningAirflow | None:
     """Return the supervisor that runs on a home; None if there is none, whatever an old state file says."""
     try:
         supervisor_state = json.loads((home.folder / STATE_FILE).read_text())
         address = json.loads((home.folder / "address.json").read_text())
-        running_airflow = Running(
+        running_airflow = RunningAirflow(
             home,
             int(supervisor_state["pid"]),
             float(supervisor_state["created"]),
@@ -78,14 +78,14 @@ def find_running(home: Home) -> Running | None:
 
 def start_airflow(
     settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOUT_SECONDS
-) -> tuple[Running, bool]:
+) -> tuple[RunningAirflow, bool]:
     """Start Airflow and wait until it is healthy; return it, and whether it was started now.
 
     say: called before long steps. Raises AirflowError if it can't be set up or does not become healthy, ConfigError
     outside a checkout; then nothing of it runs. Also raises AirflowError if a running Airflow has given up a part.
     """
     home = Home(settings.home)
-    home.make()
+    home.make_folders()
     with lock_start(home.folder):
         if (running := find_running(home)) is not None:
             _check_running(running, settings, say)
@@ -116,7 +116,7 @@ def start_airflow(
             raise
 
 
-def _check_running(running: Running, settings: config.Airflow, say: Say) -> None:
+def _check_running(running: RunningAirflow, settings: config.Airflow, say: Say) -> None:
     """Report the faults of a running Airflow. Raises AirflowError if the supervisor has given up a part of it."""
     airflow_home = running.home
     if given_up_parts := [name for name, part in running.parts.items() if part["given_up"]]:
@@ -171,7 +171,7 @@ def _choose_port(home: Home, settings: config.Airflow) -> int:
     port = settings.port or last_port
     # A killed process holds its port for a moment after it has gone.
     deadline = time.monotonic() + PORT_PATIENCE_SECONDS
-    while not process.is_free(port):
+    while not process.is_port_free(port):
         if time.monotonic() >= deadline:
             if settings.port is None:
                 return process.find_free_port()
@@ -217,7 +217,9 @@ def _migrate_database(home: Home, settings: config.Airflow, airflow: Path, varia
         write_private(stamp_file, lock_digest + "\n")
 
 
-def _wait_until_healthy(home: Home, supervisor_process: subprocess.Popen[bytes], timeout_seconds: float) -> Running:
+def _wait_until_healthy(
+    home: Home, supervisor_process: subprocess.Popen[bytes], timeout_seconds: float
+) -> RunningAirflow:
     start_time, deadline = time.time(), time.monotonic() + timeout_seconds
     last_health: api.Health | None = None
     while time.monotonic() < deadline:
@@ -248,7 +250,7 @@ def _wait_until_healthy(home: Home, supervisor_process: subprocess.Popen[bytes],
     )
 
 
-def make_pools(running: Running, settings: config.Airflow) -> None:
+def make_pools(running: RunningAirflow, settings: config.Airflow) -> None:
     """Create the pools of all applications: a task without its pool would wait for ever. Raises AirflowError."""
     app_by_pool = {
         entry["pool"]: entry["name"]

@@ -108,16 +108,16 @@ class Supervisor:
             while not self.stop.is_set() and not all(part.given_up for part in self._parts):
                 part_changes = [self._watch_part(part) for part in self._parts]
                 if any(part_changes):
-                    self._note()
+                    self._write_state()
                 self.stop.wait(POLL_SECONDS)
         finally:
-            self._end(self._parts[:-1])
-            self._end(self._parts[-1:])
+            self._end_parts(self._parts[:-1])
+            self._end_parts(self._parts[-1:])
             (self.home / STATE_FILE).unlink(missing_ok=True)
         if not self.stop.is_set():
-            say_in_log("every part was given up; this supervisor ends")
+            write_log_line("every part was given up; this supervisor ends")
             return 1
-        say_in_log("ended all parts")
+        write_log_line("ended all parts")
         return 0
 
     def _watch_part(self, part: Component) -> bool:
@@ -126,11 +126,11 @@ class Supervisor:
         if part.process is None:
             if part.given_up or now < part.due:
                 return False
-            self._start(part, now)
+            self._start_part(part, now)
             return True
         exit_code = part.process.poll()
         if exit_code is None:
-            keep_small(self._log(part))
+            move_large_log(self._log_file(part))
             return False
         part.last_end = describe_exit_code(exit_code)
         part.process = None
@@ -141,16 +141,16 @@ class Supervisor:
         restart_pause = min(self.spec.first_pause_seconds * 2 ** (part.failures - 1), self.spec.longest_pause_seconds)
         part.due = time.monotonic() + restart_pause
         next_step = "given up" if part.given_up else f"it is started again in {restart_pause:g} s"
-        say_in_log(
+        write_log_line(
             f"{part.name} ended by itself with {part.last_end} ({swept_count} processes of it were left, and ended); "
             f"{next_step}"
         )
         return True
 
-    def _start(self, part: Component, now: float) -> None:
+    def _start_part(self, part: Component, now: float) -> None:
         part.restarts += part.last_end is not None
         part.started = now
-        log_file = self._log(part)
+        log_file = self._log_file(part)
         try:
             with log_file.open("ab") as log_stream:
                 part.process = subprocess.Popen(
@@ -165,16 +165,16 @@ class Supervisor:
                 )
         except OSError as error:
             part.last_end, part.given_up = str(error), True
-            say_in_log(f"{part.name} can't be started, and is given up: {error}")
+            write_log_line(f"{part.name} can't be started, and is given up: {error}")
             return
         with contextlib.suppress(psutil.NoSuchProcess):
             part.created = psutil.Process(part.process.pid).create_time()
-        say_in_log(f"{part.name} runs as process {part.process.pid}, its output goes to {log_file}")
+        write_log_line(f"{part.name} runs as process {part.process.pid}, its output goes to {log_file}")
 
-    def _log(self, part: Component) -> Path:
+    def _log_file(self, part: Component) -> Path:
         return Path(self.spec.logs) / f"{part.name}.log"
 
-    def _end(self, parts: list[Component]) -> None:
+    def _end_parts(self, parts: list[Component]) -> None:
         running = [part.process for part in parts if part.process is not None]
         deadline = time.monotonic() + self.spec.grace_seconds
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
@@ -188,20 +188,20 @@ class Supervisor:
         # A task's job is in a group of its own. Normally the task ends it; this ends the remaining jobs.
         for part in parts:
             if swept_count := members.sweep_processes(self.home, part.name, self.spec.grace_seconds):
-                say_in_log(f"{part.name} left {swept_count} processes behind; they were ended")
+                write_log_line(f"{part.name} left {swept_count} processes behind; they were ended")
 
-    def _note(self) -> None:
-        own = psutil.Process()
+    def _write_state(self) -> None:
+        supervisor_process = psutil.Process()
         state = {
-            "pid": own.pid,
-            "created": own.create_time(),
-            "start": start_mark(own.pid),
+            "pid": supervisor_process.pid,
+            "created": supervisor_process.create_time(),
+            "start": start_mark(supervisor_process.pid),
             "parts": {part.name: part.state_entry() for part in self._parts},
         }
         write_private(self.home / STATE_FILE, json.dumps(state, indent=1) + "\n")
 
 
-def keep_small(log_file: Path) -> None:
+def move_large_log(log_file: Path) -> None:
     """Move a large log's content aside, over the content moved before; its writer goes on."""
     if log_file.is_file() and log_file.stat().st_size > LOG_KEPT_BYTES:
         shutil.copyfile(log_file, log_file.with_name(f"{log_file.name}.1"))
@@ -213,7 +213,7 @@ def describe_exit_code(exit_code: int) -> str:
     return f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
 
 
-def say_in_log(text: str) -> None:
+def write_log_line(text: str) -> None:
     """Write a line of the supervisor's log."""
     print(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}", flush=True)
 
@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> int:
     supervisor = Supervisor(home, Spec.read(home))
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, event_setter(supervisor.stop))
-    say_in_log(f"supervisor of {home}, process {os.getpid()}")
+    write_log_line(f"supervisor of {home}, process {os.getpid()}")
     return supervisor.run()
 
 

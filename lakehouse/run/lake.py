@@ -71,11 +71,11 @@ class Lake(Erasures):
                 explain_ended_spark(),
             ):
                 if until is not None:
-                    with show_in_notebook(self.settings, app, servers, listen) as heard:
-                        Job(self.spark, self.settings, app, servers, heard).until_caught_up(parts or PARTS)
+                    with show_in_notebook(self.settings, app, servers, listen) as listener:
+                        Job(self.spark, self.settings, app, servers, listener).until_caught_up(parts or PARTS)
                     return
-                with watch_run(self.settings, app, servers, listen) as heard:
-                    job = Job(self.spark, self.settings, app, servers, heard)
+                with watch_run(self.settings, app, servers, listen) as listener:
+                    job = Job(self.spark, self.settings, app, servers, listener)
                     job.until_stopped(stop or threading.Event(), parts or PARTS)
 
     def read(

@@ -37,19 +37,19 @@ def cfg(home: Home, **settings: Any) -> configparser.ConfigParser:
 def test_the_home_is_private(home: Home) -> None:
     assert mode(home.folder) == 0o700
     home.folder.chmod(0o755)
-    home.make()
+    home.make_folders()
     assert mode(home.folder) == 0o700
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(AirflowError, match=r"airflow\.home"):
-        Home(tmp_path / "file" / "airflow").make()
+        Home(tmp_path / "file" / "airflow").make_folders()
 
 
 def test_keys_are_made_once(home: Home) -> None:
-    keys = home.keys()
-    assert home.keys() == keys
+    keys = home.load_keys()
+    assert home.load_keys() == keys
     assert mode(home.folder / "keys.json") == 0o600
     assert len(base64.urlsafe_b64decode(keys["fernet"])) == 32
     assert len(set(keys.values())) == 3
@@ -60,7 +60,7 @@ def test_keys_are_made_once(home: Home) -> None:
 def test_a_broken_key_file_is_refused_and_not_shown(home: Home, text: str) -> None:
     (home.folder / "keys.json").write_text(text)
     with pytest.raises(AirflowError, match=r"keys\.json") as caught:
-        home.keys()
+        home.load_keys()
     assert "hush" not in str(caught.value)
     assert (home.folder / "keys.json").read_text() == text, "keys may still be saved by hand"
 
@@ -94,7 +94,7 @@ def test_the_settings_of_airflow(home: Home) -> None:
     assert read["core"]["simple_auth_manager_users"] == "admin:admin,vera:viewer"
     assert read["core"]["simple_auth_manager_passwords_file"] == str(home.passwords)
     assert read["core"]["execution_api_server_url"] == "http://127.0.0.1:8080/execution/"
-    assert read["core"]["fernet_key"] == home.keys()["fernet"]
+    assert read["core"]["fernet_key"] == home.load_keys()["fernet"]
     assert read["database"]["sql_alchemy_conn"] == f"sqlite:///{home.database}"
     assert (Path(read["core"]["dags_folder"]) / "lakehouse_jobs.py").is_file()
 

@@ -177,12 +177,12 @@ def test_hostile_names_are_refused(made: dict[str, Any], tmp_path: Path, name: s
     ],
 )
 def test_a_name_from_the_file(file: str, name: str) -> None:
-    assert manifest.name_of(Path(file)) == name
+    assert manifest.suggest_app_name(Path(file)) == name
 
 
 def test_a_file_whose_name_cannot_be_one() -> None:
     with pytest.raises(ConfigError, match="--name"):
-        manifest.name_of(Path("/x/2024.py"))
+        manifest.suggest_app_name(Path("/x/2024.py"))
 
 
 @pytest.mark.parametrize("minutes", [0, -1, 10**9])

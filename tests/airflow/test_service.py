@@ -88,7 +88,7 @@ def test_up_reports_a_part_that_was_given_up(settings: Airflow, running: Home) -
 @pytest.mark.rotated
 def test_a_part_that_cannot_start_says_why_and_nothing_stays(settings: Airflow) -> None:
     home = Home(settings.home)
-    home.make()
+    home.make_folders()
     (home.folder / "broken").write_text("api-server")
     with pytest.raises(AirflowError, match="Airflow's api-server does not start: it ended with exit code 1") as caught:
         service.start_airflow(settings, print)
@@ -100,7 +100,7 @@ def test_a_part_that_cannot_start_says_why_and_nothing_stays(settings: Airflow) 
 @pytest.mark.rotated
 def test_down_waits_for_an_up_that_is_still_running(settings: Airflow) -> None:
     home = Home(settings.home)
-    home.make()
+    home.make_folders()
     (home.folder / "hold").touch()
     starting = threading.Thread(target=service.start_airflow, args=(settings, print))
     starting.start()

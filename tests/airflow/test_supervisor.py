@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from lakehouse.airflow import members
-from lakehouse.airflow.supervisor import LOG_KEPT_BYTES, STATE_FILE, Spec, keep_small
+from lakehouse.airflow.supervisor import LOG_KEPT_BYTES, STATE_FILE, Spec, move_large_log
 
 SLEEP = "import time; time.sleep(600)"
 # A part with a child in its own session, like a task's job, which ignores SIGTERM, like a hanging JVM.
@@ -199,7 +199,7 @@ def test_a_large_log_is_put_aside_while_it_is_written(tmp_path: Path) -> None:
     with path.open("ab") as writer:
         writer.write(b"x" * (LOG_KEPT_BYTES + 1))
         writer.flush()
-        keep_small(path)
+        move_large_log(path)
         writer.write(b"next")
     assert path.read_text() == "next"
     assert (tmp_path / "one.log.1").stat().st_size == LOG_KEPT_BYTES + 1

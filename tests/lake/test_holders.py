@@ -77,8 +77,8 @@ def test_a_process_that_is_hidden_has_not_ended(
 
 
 def test_a_process_of_another_account_is_there() -> None:
-    assert process.is_used(1)
-    assert process.is_used(os.getpid())
+    assert process.is_pid_used(1)
+    assert process.is_pid_used(os.getpid())
 
 
 def test_a_programs_name_may_have_parentheses_and_spaces() -> None:

@@ -126,7 +126,7 @@ def test_a_difference_shows_only_what_differs() -> None:
 def test_what_became_of_offsets_and_what_explains_missing_ones_are_columns_of_their_own() -> None:
     """Both know a "lost": of offsets that bronze has, and of those that it has not."""
     part = PartitionAudit("orders", "i", 0, 0, 9, 7, 7, {"lost": 5, "null_key": 2, "late": 0}, 3, Missing(lost=2))
-    title, columns, rows = Audit("t", 1, 2, 4, 6, False, [part]).counted()
+    title, columns, rows = Audit("t", 1, 2, 4, 6, False, [part]).partition_table()
     assert title == "t: 6 rows at tick 1 (bronze: 2; 4 records wait)"
     assert dict(zip(columns, rows[0], strict=True)) == {
         "topic": "orders", "partition": 0, "offsets": "0 to 8", "in bronze": 7, "lost": 5, "null key": 2,

@@ -70,7 +70,7 @@ def test_events_are_counted(app: App, tmp_path: Path) -> None:
         JobEvent("upkeep failed", 0, 0, 5.0),
         JobEvent("lag", 0, 5, 5.0),
     ):
-        metrics.heard(event)
+        metrics.count_event(event)
     assert [value(metrics, f"lakehouse_{name}") for name in ("records_total", "ticks_total", "bronze_tick")] == [
         25,
         2,

@@ -203,10 +203,10 @@ def _add_application(
         )
     app_file = found_app.file.resolve()
     app_target = f"{app_file}:{found_app.name}" if ":" in app else str(app_file)
-    name = name if name is not None else manifest.name_of(app_file)
+    name = name if name is not None else manifest.suggest_app_name(app_file)
     new_manifest = manifest.manifest_of_app(found_app.app, app_target, settings, name, schedules or manifest.BY_HAND)
     home = Home(settings.airflow.home)
-    home.make()
+    home.make_folders()
     return new_manifest, manifest.write_manifest(home.applications, new_manifest)
 
 

@@ -59,7 +59,7 @@ def _say_part_as_json(part: str) -> None:
 
 
 def _print_audit(audit_result: Audit) -> None:
-    title, columns, rows = audit_result.counted()
+    title, columns, rows = audit_result.partition_table()
     if rows:
         show.print_table(title, columns, rows)
     else:

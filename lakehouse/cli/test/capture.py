@@ -12,6 +12,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
 from lakehouse.cli.terminal.waiting import bronze_read
 from lakehouse.errors import ConfigError
+from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
     from lakehouse.run.start.application import LoadedApp
@@ -40,7 +41,7 @@ def capture(
     Example: lakehouse test capture totals --key ann
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.explain.capture import capture as captured
+    from lakehouse.run.explain.capture import capture as capture_key
     from lakehouse.run.start.application import find_app
 
     settings = lake_of(config, lake)
@@ -64,17 +65,13 @@ def capture(
         )
     layout = Layout(settings.lake.path)
     with bronze_read() as show_read:
-        scenario = captured(
+        scenario = capture_key(
             layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
             listen=show_read,
         )  # fmt: skip
     scenario_file.write_text(scenario.text, encoding="utf-8")
-    count_text = (
-        f"the first {scenario.taken:,} of {scenario.of:,}" if scenario.taken < scenario.of else f"{scenario.of:,}"
-    )
-    record_text = (
-        f"{count_text} {'record' if scenario.of == 1 else 'records'} of {', '.join(declared_table.stream.topics)}"
-    )
+    part_text = f"the first {scenario.taken_count:,} of " if scenario.taken_count < scenario.record_count else ""
+    record_text = f"{part_text}{quantity(scenario.record_count, 'record')} of {', '.join(declared_table.stream.topics)}"
     show.say(f"{scenario_file}: {record_text} behind the key {key} of {table}.")
     if scenario.reordered:
         show.say(

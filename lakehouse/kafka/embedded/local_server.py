@@ -190,7 +190,7 @@ class LocalServer(ABC, Generic[Running]):
         # A killed process holds its port for a moment after the process itself is gone.
         deadline = time.monotonic() + (PORT_PATIENCE_SECONDS if port == last_port else 0.0)
         while 0 < port < 65536:
-            if process.is_free(port):
+            if process.is_port_free(port):
                 return port
             if time.monotonic() >= deadline:
                 break

@@ -56,11 +56,11 @@ class Holder:
         """Say whether its process is known to be gone; False if it ran elsewhere."""
         if not self.machine or self.machine != _this_machine():
             return False
-        from lakehouse.process import is_used, start_ticks
+        from lakehouse.process import is_pid_used, start_ticks
 
         found_ticks = start_ticks(self.pid)
         is_known = found_ticks is not None and self.start_ticks is not None
-        return found_ticks != self.start_ticks if is_known else not is_used(self.pid)
+        return found_ticks != self.start_ticks if is_known else not is_pid_used(self.pid)
 
     def describe(self) -> str:
         since_text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since))

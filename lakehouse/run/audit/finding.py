@@ -147,7 +147,7 @@ class Audit(InNotebook):
         counts = {name: sum(partition.fates[name] for partition in self.partitions) for name in names}
         return {name: count for name, count in counts.items() if count}
 
-    def counted(self) -> tuple[str, list[str], list[list[Any]]]:
+    def partition_table(self) -> tuple[str, list[str], list[list[Any]]]:
         """Return a table for people: a title, the columns, and a row for each partition, without empty fates."""
         fate_names = list(self.fates)
         has_partly_late = any(partition.partly_late for partition in self.partitions)
@@ -178,7 +178,7 @@ class Audit(InNotebook):
 
 @as_html.register
 def _audit_to_html(audit: Audit) -> str:
-    title, columns, rows = audit.counted()
+    title, columns, rows = audit.partition_table()
     lines = [f"note: {note}." for note in audit.notes]
     lines += [f"problem {number}: {problem}" for number, problem in enumerate(audit.problems, 1)]
     lines += ["ok: each offset is accounted for."] if audit.ok else []

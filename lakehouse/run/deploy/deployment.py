@@ -61,7 +61,7 @@ class Deployed:
     before: int = NO_TICK
 
     def at_tick(self, tick: int) -> Self:
-        """Return it once applied; the intervention's tick has no records, so the tick before is the earlier logic."""
+        """Return the changes once applied: the tick before the intervention's still has the old logic."""
         return replace(self, tick=tick, before=tick - 1)
 
 
@@ -69,15 +69,15 @@ class Deployed:
 class TouchedTables:
     """The tables of a deployment, each after those that it reads. swapped: the live ones that it replaces.
 
-    built: these, and tables that the lake does not have yet, which some of them read.
+    to_build: these, and tables that the lake does not have yet, which some of them read.
     """
 
     swapped: tuple[Table, ...]
-    built: tuple[Table, ...]
+    to_build: tuple[Table, ...]
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(table.name for table in self.built)
+        return frozenset(table.name for table in self.to_build)
 
 
 def set_name(name: str) -> str:
@@ -139,7 +139,7 @@ def plan_deployment(
     beside_lake = _beside_lake(lake, name, members)
     with repair_leases(lake.layout, basis.declarations):
         _remove_other_build(lake, beside_lake, members)
-        records = build_tables(beside_lake, members.built, listen=listen)
+        records = build_tables(beside_lake, members.to_build, listen=listen)
         listen("compare", records, records)
         differing = _compare_all(lake, beside_lake, members, examples)
     ticks = {table.name: require_applied_tick(lake.open(table)) for table in members.swapped}
@@ -149,7 +149,7 @@ def plan_deployment(
 
 def _stages_of(lake: OpenLake, members: TouchedTables, ticks: Mapping[str, int], beside: str) -> tuple[Stage, ...]:
     names = tuple(table.name for table in members.swapped)
-    digests = {table.name: declaration_digest(table) for table in members.built}
+    digests = {table.name: declaration_digest(table) for table in members.to_build}
     table_details = {
         table.name: {
             "declaration": declaration_of(table),
@@ -192,7 +192,7 @@ def _compare_all(lake: OpenLake, beside_lake: OpenLake, members: TouchedTables, 
     return differing
 
 
-def finish_decided(lake: OpenLake, app: App) -> int | None:
+def finish_decided_swaps(lake: OpenLake, app: App) -> int | None:
     """Bring an application's tables to the swaps that were decided on before a kill; return the last one's tick.
 
     None if there are none.
@@ -211,7 +211,7 @@ def finish_decided(lake: OpenLake, app: App) -> int | None:
     return finished_tick
 
 
-def discard(lake: OpenLake, app: App, name: str) -> bool:
+def discard_deployment(lake: OpenLake, app: App, name: str) -> bool:
     """Remove what a deployment built beside the live tables; return whether there was something.
 
     Raises LeaseHeld while a backfill, or a deployment, of one of the application's tables runs.
@@ -223,7 +223,7 @@ def discard(lake: OpenLake, app: App, name: str) -> bool:
         return existed
 
 
-def refuse_another_back(lake: OpenLake, app: App) -> None:
+def check_way_back(lake: OpenLake, app: App) -> None:
     """Raise PlanError unless an application declares the tables of the last deployment as they were before it.
 
     Other tables, also those of earlier deployments, must be declared as they are. Also if nothing was deployed.
@@ -236,23 +236,23 @@ def refuse_another_back(lake: OpenLake, app: App) -> None:
     last_tick = max((item.at for decisions in deployments.values() for item in decisions), default=None)
     if last_tick is None:
         raise PlanError("deploy back: found no deployment of this application's tables; expected one to take back.")
-    deployed_otherwise, others_otherwise = [], []
+    changed_deployed, changed_others = [], []
     for table in app.tables:
         decisions = deployments[table.name]
         if decisions and decisions[-1].at == last_tick:
             if decisions[-1].details["before"] != declaration_of(table):
-                deployed_otherwise.append(table.name)
+                changed_deployed.append(table.name)
         elif not present_logic.declaration_change(lake.open(table)).can_go_on:
-            others_otherwise.append(table.name)
-    if deployed_otherwise:
+            changed_others.append(table.name)
+    if changed_deployed:
         raise PlanError(
             "deploy back: found tables that are declared otherwise than before their deployment: "
-            f"{', '.join(deployed_otherwise)}. Expected the application from before it, such as by `git show "
+            f"{', '.join(changed_deployed)}. Expected the application from before it, such as by `git show "
             "REVISION:app.py`."
         )
-    if others_otherwise:
+    if changed_others:
         raise PlanError(
-            f"deploy back: the last deployment, at tick {last_tick}, did not touch {', '.join(others_otherwise)}, "
+            f"deploy back: the last deployment, at tick {last_tick}, did not touch {', '.join(changed_others)}, "
             "declared otherwise than in the lake. Expected the application from before that deployment alone."
         )
 
@@ -267,9 +267,9 @@ def _remove_other_build(lake: OpenLake, beside_lake: OpenLake, members: TouchedT
 
 def _built_for(lake: OpenLake, members: TouchedTables) -> dict[str, Any]:
     """Return what decides the rows of a build: the declarations, and the repairs of the live tables that they read."""
-    above = {table for member in members.built for table in member.stream.tables} - set(members.built)
+    above = {table for member in members.to_build for table in member.stream.tables} - set(members.to_build)
     return {
-        "tables": {table.name: declaration_of(table) for table in members.built},
+        "tables": {table.name: declaration_of(table) for table in members.to_build},
         "above": {
             table.name: [decision.id for decision in interventions.read_interventions(lake, table.name)]
             for table in sorted(above, key=lambda table: table.name)

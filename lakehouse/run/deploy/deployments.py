@@ -43,7 +43,7 @@ class Deployments(Repairs):
         from lakehouse.run.repair.backfill import ignore_progress
 
         if back:
-            deployment.refuse_another_back(self._lake, app)
+            deployment.check_way_back(self._lake, app)
         return deployment.plan_deployment(self._lake, app, name, examples=examples, listen=listen or ignore_progress)
 
     @phase("deployment")
@@ -73,14 +73,14 @@ class Deployments(Repairs):
 
         if expected_digest is not None:
             declared.refuse_other_declarations(app, expected_digest)
-        finished_tick = deployment.finish_decided(self._lake, app)
+        finished_tick = deployment.finish_decided_swaps(self._lake, app)
         if back and finished_tick is None:
-            deployment.refuse_another_back(self._lake, app)
+            deployment.check_way_back(self._lake, app)
         plan = deployment.plan_deployment(
             self._lake, app, name, promotes=True, examples=examples, listen=listen or ignore_progress
         )
         if finished_tick is not None and not plan.stages:
-            deployment.discard(self._lake, app, name)
+            deployment.discard_deployment(self._lake, app, name)
             return deployment.Deployed({}, finished_tick, before=finished_tick - 1)
         return carry_out(self._lake, app, plan, Why(reason, by))
 
@@ -105,7 +105,7 @@ class Deployments(Repairs):
 
         if not store.file_exists(f"{self._layout.root}/beside/{deployment.set_name(name)}"):
             return False
-        return deployment.discard(self._lake, app, name)
+        return deployment.discard_deployment(self._lake, app, name)
 
     def _check_bronze(self) -> None:
         from lakehouse.lake.store import is_table

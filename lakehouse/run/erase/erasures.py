@@ -111,8 +111,8 @@ class Erasures(Deployments):
 
     def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:
         """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further."""
-        begun = erasure_log.find_erasure(self.erasures(), subject)
-        if begun is not None and begun.has("chosen") and not begun.has("purged"):
+        earlier = erasure_log.find_erasure(self.erasures(), subject)
+        if earlier is not None and earlier.has("chosen") and not earlier.has("purged"):
             return
         from lakehouse.run.erase.source_tombstones import write_tombstones
         from lakehouse.run.job.job import Job

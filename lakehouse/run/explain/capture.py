@@ -38,11 +38,15 @@ from lakehouse.semantics.time import kafka_time
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A scenario's text, and facts about it: records taken, records of the key, whether the order differs."""
+    """A scenario's text, and facts about it.
+
+    taken_count: how many records it has; record_count: how many reach the key. reordered: its records are not in the
+    order of their positions.
+    """
 
     text: str
-    taken: int
-    of: int
+    taken_count: int
+    record_count: int
     reordered: bool
 
 

@@ -85,8 +85,11 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
             f"such as {_first_id(records)}, and are no JSON. Their columns are in the registry: `lakehouse schema pull "
             f'{topic}`, and lh.stream("{topic}", format="avro"), or "protobuf" (docs/avro.md, docs/protobuf.md).'
         )
-    notes = [f"{kinds[other]:,} of {present:,} values are {_WORDS[other]}, not {_WORDS[kind]}." for other in kinds
-             if other not in (kind, ABSENT)]  # fmt: skip
+    notes = [
+        f"{kinds[other_kind]:,} of {present:,} values are {_WORDS[other_kind]}, not {_WORDS[kind]}."
+        for other_kind in kinds
+        if other_kind not in (kind, ABSENT)
+    ]
     rows = [(record, value) for record, own_kind, value in read_records if own_kind == kind]
     columns, declared = _columns_of_rows(topic, kind, rows)
     key_columns, key_format, key_notes = _propose_key(records, rows if kind == JSON_OBJECT else [], columns)
@@ -228,8 +231,8 @@ def _propose_key(
     if len(keys) < len(records):
         advice = "`rekey` gives one (in SQL PARTITION BY)" if not keys else "a table ignores and counts these"
         notes.append(f"{len(records) - len(keys):,} of {len(records):,} records have no key: {advice}.")
-    taken = {column.field.lower() for column in columns}
-    key_name = next(name for name in ("key", "record_key", "topic_key") if name not in taken)
+    taken_names = {column.field.lower() for column in columns}
+    key_name = next(name for name in ("key", "record_key", "topic_key") if name not in taken_names)
     if not keys:
         return [ProposedColumn(key_name, FieldType("string"), "no record has a key", "", is_key=True)], "kafka", notes
     parsed_keys = [_parsed(key) for key in keys]

@@ -146,13 +146,13 @@ def _time_properties(declared: DeclarationParts, quoted: bool) -> dict[str, str]
 def _column_names(fields: Iterable[str], *, is_inside: bool = False) -> list[str]:
     """Return a column's name for each field: its own if it can be one, and none twice, whatever the case."""
     names: list[str] = []
-    taken = set() if is_inside else set(PSEUDO_COLUMNS)
+    used_names = set() if is_inside else set(PSEUDO_COLUMNS)
     for field in fields:
         begin = field if IDENTIFIER.fullmatch(field) else suggest_name(field)
         name, number = begin, 2
-        while name.lower() in taken:
+        while name.lower() in used_names:
             name, number = f"{begin[:60]}_{number}", number + 1
-        taken.add(name.lower())
+        used_names.add(name.lower())
         names.append(name)
     return names
 

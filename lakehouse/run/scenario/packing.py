@@ -78,7 +78,7 @@ def _prefix_app(app: App, prefix: str) -> App:
 
 
 def _own_result(result: Result, prefix: str, records: Sequence[Record]) -> Result:
-    def own(values: dict[str, Any]) -> dict[str, Any]:
+    def under_own_names(values: dict[str, Any]) -> dict[str, Any]:
         return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
     def change(item: Change) -> Change:
@@ -96,10 +96,12 @@ def _own_result(result: Result, prefix: str, records: Sequence[Record]) -> Resul
         return original[record.identity._replace(topic_id=record.topic_id.removeprefix(prefix))], reason
 
     return Result(
-        tables=own(result.tables),
-        changelogs={name: list(map(change, items)) for name, items in own(result.changelogs).items()},
-        topics={name: list(map(change, items)) for name, items in own(result.topics).items()},
-        quarantine={name: [pack_bad(*pair) for pair in pairs] for name, pairs in own(result.quarantine).items()},
-        null_keys=own(result.null_keys),
-        late={name: list(map(late, items)) for name, items in own(result.late).items()},
+        tables=under_own_names(result.tables),
+        changelogs={name: list(map(change, items)) for name, items in under_own_names(result.changelogs).items()},
+        topics={name: list(map(change, items)) for name, items in under_own_names(result.topics).items()},
+        quarantine={
+            name: [pack_bad(*pair) for pair in pairs] for name, pairs in under_own_names(result.quarantine).items()
+        },
+        null_keys=under_own_names(result.null_keys),
+        late={name: list(map(late, items)) for name, items in under_own_names(result.late).items()},
     )

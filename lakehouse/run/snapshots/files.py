@@ -121,8 +121,8 @@ def unreadable_table(path: str, error: Exception) -> StorageError:
 def _path_pattern(path: str) -> re.Pattern[str]:
     """Return the expression of the paths that a declared one means: neither * nor a time goes over a slash."""
     parts = re.split(rf"({re.escape(SNAPSHOT_TIME)}|\*)", path)
-    written = {SNAPSHOT_TIME: "(?P<time>[^/]+?)", "*": "[^/]*"}
-    return re.compile("".join(written.get(part, re.escape(part)) for part in parts))
+    part_patterns = {SNAPSHOT_TIME: "(?P<time>[^/]+?)", "*": "[^/]*"}
+    return re.compile("".join(part_patterns.get(part, re.escape(part)) for part in parts))
 
 
 def _fixed_folder(path: str) -> str:

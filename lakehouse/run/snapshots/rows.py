@@ -142,16 +142,16 @@ def _read_csv(path: str, columns: tuple[Column, ...]) -> Iterator[FileRow]:
                 if len(fields) != len(names):
                     raise Unfit(f"expected {len(names)} fields, found {len(fields)}")
                 yield {
-                    name: _read_field(name, fields[index], read) if fields[index] else None
-                    for name, index, read in readers
+                    name: _read_field(name, fields[index], parse) if fields[index] else None
+                    for name, index, parse in readers
                 }
         except csv.Error as error:
             raise Unfit(f"expected CSV: {error}") from error
 
 
-def _read_field(name: str, text: str, read: Callable[[str], Any]) -> Any:
+def _read_field(name: str, text: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return read(text)
+        return parse(text)
     except Unfit as error:
         raise Unfit(f"field {name}: {error}") from error
 

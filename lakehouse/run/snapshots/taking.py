@@ -35,8 +35,8 @@ Warn = Callable[[str, str], None]
 class Snapshotting:
     """Takes in the snapshots of an application's sources. It keeps what it knows of the topics between two looks."""
 
-    def __init__(self, settings: Settings, app: App, cluster: Cluster, taken: Taken, warn: Warn) -> None:
-        self._settings, self._cluster, self._taken, self.warn = settings, cluster, taken, warn
+    def __init__(self, settings: Settings, app: App, cluster: Cluster, on_taken: Taken, warn: Warn) -> None:
+        self._settings, self._cluster, self._on_taken, self.warn = settings, cluster, on_taken, warn
         self.sources = app.snapshot_sources
         self._topics: dict[str, SnapshotTopic] = {}
         self._times = FileTimes()
@@ -90,8 +90,8 @@ class Snapshotting:
         topic = self._topics.pop(source.topic, None)
         if topic is None or topic.id != topic_id:
             topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
-            if (known := known_rows(Layout(self._settings.lake.path), topic)) is not None:
-                topic.expect(known.keys, known.newest_ms)
+            if (earlier_rows := known_rows(Layout(self._settings.lake.path), topic)) is not None:
+                topic.expect(earlier_rows.keys, earlier_rows.newest_ms)
         new_snapshots = [
             snapshot
             for snapshot in waiting
@@ -104,7 +104,7 @@ class Snapshotting:
                 if stop():
                     return True
                 try:
-                    self._take(source, snapshot, topic)
+                    self._take_snapshot(source, snapshot, topic)
                 except VersionGone as error:
                     if snapshot is waiting[-1]:
                         raise  # the table as it is now is broken
@@ -126,13 +126,13 @@ class Snapshotting:
         self._sizes[source.topic] = sizes_now
         return list(takewhile(lambda each: sizes_before.get(each.time_ms) == sizes_now[each.time_ms], snapshots))
 
-    def _take(self, source: Source, snapshot: SourceSnapshot, topic: SnapshotTopic) -> None:
+    def _take_snapshot(self, source: Source, snapshot: SourceSnapshot, topic: SnapshotTopic) -> None:
         assert source.snapshots is not None
         started = time.monotonic()
         rows = read_rows(source, snapshot)
         differences = topic.write(snapshot.time_ms, rows, allow_empty=source.snapshots.allow_empty)
         if differences.total:
-            self._taken(source, snapshot, differences, time.monotonic() - started)
+            self._on_taken(source, snapshot, differences, time.monotonic() - started)
 
 
 class FileTimes:

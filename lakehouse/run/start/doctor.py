@@ -71,8 +71,8 @@ def examine(settings: Settings) -> Iterator[Examined]:
             for examined in check(settings):
                 yield _without_secrets(examined, secrets)
         except Exception as error:  # whatever is wrong with one thing, the others are examined
-            found = reason_of_error(error) if isinstance(error, LakehouseError | OSError) else repr(error)
-            yield _without_secrets(Examined(subject, "problem", found[:FOUND_MAX]), secrets)
+            fault = reason_of_error(error) if isinstance(error, LakehouseError | OSError) else repr(error)
+            yield _without_secrets(Examined(subject, "problem", fault[:FOUND_MAX]), secrets)
 
 
 def _settings(settings: Settings) -> Iterator[Examined]:
@@ -179,11 +179,13 @@ def _disk(settings: Settings) -> Iterator[Examined]:
     if settings.kafka.embedded:
         folders["the embedded Kafka"] = settings.kafka.folder
     for label, folder in folders.items():
-        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        free_bytes = shutil.disk_usage(there).free
+        nearest_folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free_bytes = shutil.disk_usage(nearest_folder).free
         found = f"{label}: {folder}, {free_bytes >> 20:,} MB free"
-        if not os.access(there, os.W_OK | os.X_OK):
-            yield Examined("disk", "problem", f"{found}; this user may not write there", f"change the owner of {there}")
+        if not os.access(nearest_folder, os.W_OK | os.X_OK):
+            yield Examined(
+                "disk", "problem", f"{found}; this user may not write there", f"change the owner of {nearest_folder}"
+            )
         elif free_bytes < DISK_LEAST:
             yield Examined("disk", "note", found, "free some, or name another folder")
         else:

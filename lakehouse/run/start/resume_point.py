@@ -61,7 +61,7 @@ class OwnPublication:
     its log no longer has that commit.
     """
 
-    of: Stream | Table
+    node: Stream | Table
     origin: str
     tick: int
     table: str | None = None
@@ -104,15 +104,15 @@ def find_resume_point(
     """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
     if cover is None or is_new_topic(topic_id, cover):
         if has_records:
-            raise unknown_records_error(topic, own_publication.of)
+            raise unknown_records_error(topic, own_publication.node)
         return ResumePoint()
-    if cover.of != covered_name(own_publication.of):
+    if cover.of != covered_name(own_publication.node):
         raise _resume_refusal(
             topic,
             f"has the changelog of {_describe_covered(cover.of)}, not of "
-            f"{_describe_covered(covered_name(own_publication.of))}",
+            f"{_describe_covered(covered_name(own_publication.node))}",
         )
-    if isinstance(own_publication.of, Stream):
+    if isinstance(own_publication.node, Stream):
         is_same = (
             cover.origin == own_publication.origin
             and cover.tick <= own_publication.tick
@@ -143,7 +143,7 @@ def find_resume_point(
     if own_restore is not None and own_restore.topic == topic_id:
         raise _resume_refusal(
             topic,
-            f"went on after table {own_publication.of.name!r} was restored from it: {cover.origin} has published up "
+            f"went on after table {own_publication.node.name!r} was restored from it: {cover.origin} has published up "
             f"to tick {cover.tick} since. Stop that lake's job and restore again",
         )
     raise _resume_refusal(
@@ -228,11 +228,11 @@ def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> No
             f"was published by a lake whose tick {cover.tick} was another commit (records of another topic, or a "
             "correction): this is an older copy of it that has gone on by itself",
         )
-    if isinstance(own_publication.of, Table) and cover.table != own_publication.table and cover.declared is not None:
-        change = change_of({DECLARATION: cover.declared}, own_publication.of)
+    if isinstance(own_publication.node, Table) and cover.table != own_publication.table and cover.declared is not None:
+        change = change_of({DECLARATION: cover.declared}, own_publication.node)
         if not change.can_go_on:
             raise _resume_refusal(
-                topic, f"was published when table {own_publication.of.name!r} had another declaration; it was removed"
+                topic, f"was published when table {own_publication.node.name!r} had another declaration; it was removed"
             )
 
 

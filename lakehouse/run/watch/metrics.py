@@ -44,72 +44,78 @@ class RunMetrics:
 
     def __init__(self, app: App, layout: Layout) -> None:
         self._app, self._layout = app, layout
-        self.registry = own = CollectorRegistry()
-        ProcessCollector(registry=own)
-        self._records = Counter("lakehouse_records", "Records taken from Kafka into bronze.", registry=own)
-        self._ticks = Counter("lakehouse_ticks", "Ticks that bronze has got.", registry=own)
+        self.registry = own_registry = CollectorRegistry()
+        ProcessCollector(registry=own_registry)
+        self._records = Counter("lakehouse_records", "Records taken from Kafka into bronze.", registry=own_registry)
+        self._ticks = Counter("lakehouse_ticks", "Ticks that bronze has got.", registry=own_registry)
         self._published = Counter(
-            "lakehouse_published_records", "Records written to a changelog's topic.", ["topic"], registry=own
+            "lakehouse_published_records", "Records written to a changelog's topic.", ["topic"], registry=own_registry
         )
         self._failed = Counter(
             "lakehouse_function_failures", "Records on which a user's function failed.", ["table", "function"],
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
         self._unmet = Counter(
             "lakehouse_expectation_warnings", "Records that did not meet an expectation that warns.",
-            ["table", "expectation"], registry=own,
+            ["table", "expectation"], registry=own_registry,
         )  # fmt: skip
-        self._upkeep_failed = Counter("lakehouse_upkeep_failures", "Upkeeps that failed.", registry=own)
+        self._upkeep_failed = Counter("lakehouse_upkeep_failures", "Upkeeps that failed.", registry=own_registry)
         self._seconds = Histogram(
             "lakehouse_batch_seconds", "Seconds of a batch, by its part: ingest, tables, publish, upkeep.", ["part"],
-            buckets=BUCKETS, registry=own,
+            buckets=BUCKETS, registry=own_registry,
         )  # fmt: skip
-        self._up = Gauge("lakehouse_kafka_up", "1 if Kafka has answered the last time, else 0.", registry=own)
+        self._up = Gauge("lakehouse_kafka_up", "1 if Kafka has answered the last time, else 0.", registry=own_registry)
         self._lag = Gauge(
             "lakehouse_lag_records", "Records of Kafka that bronze does not have.", ["topic", "partition"],
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
-        self._tick = Gauge("lakehouse_bronze_tick", "Bronze's last tick.", registry=own)
-        self._table_tick = Gauge("lakehouse_table_tick", "A table's last tick.", ["table"], registry=own)
+        self._tick = Gauge("lakehouse_bronze_tick", "Bronze's last tick.", registry=own_registry)
+        self._table_tick = Gauge("lakehouse_table_tick", "A table's last tick.", ["table"], registry=own_registry)
         self._behind_records = Gauge(
             "lakehouse_table_behind_records", "Records of bronze that a table has not taken in.", ["table"],
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
         self._behind_seconds = Gauge(
-            "lakehouse_table_behind_seconds", "For how long bronze has had the first of them.", ["table"], registry=own
+            "lakehouse_table_behind_seconds",
+            "For how long bronze has had the first of them.",
+            ["table"],
+            registry=own_registry,
         )
-        self._rows = Gauge("lakehouse_table_rows", "Rows of a table.", ["table"], registry=own)
+        self._rows = Gauge("lakehouse_table_rows", "Rows of a table.", ["table"], registry=own_registry)
         self._commit = Gauge(
             "lakehouse_last_commit_timestamp_seconds", "When a table was last committed, since 1970.", ["table"],
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
         self._quarantined = Gauge(
-            "lakehouse_quarantined_records", "Records in the quarantine of a stream.", ["stream"], registry=own
+            "lakehouse_quarantined_records", "Records in the quarantine of a stream.", ["stream"], registry=own_registry
         )
         self._refused = Gauge(
             "lakehouse_expectation_refused_records", "Records in the quarantine that did not meet an expectation.",
-            ["stream", "expectation"], registry=own,
+            ["stream", "expectation"], registry=own_registry,
         )  # fmt: skip
         self._late = Gauge(
-            "lakehouse_late_records", "Records that came too late for a table, and are kept.", ["table"], registry=own
+            "lakehouse_late_records",
+            "Records that came too late for a table, and are kept.",
+            ["table"],
+            registry=own_registry,
         )
         self._table_records = Counter(
-            "lakehouse_table_records", "Records that a table took in.", ["table"], registry=own
+            "lakehouse_table_records", "Records that a table took in.", ["table"], registry=own_registry
         )
         self._null_keys = Counter(
-            "lakehouse_null_keys", "Records with a null key, which a table ignored.", ["table"], registry=own
+            "lakehouse_null_keys", "Records with a null key, which a table ignored.", ["table"], registry=own_registry
         )
         self._rules = Gauge(
             "lakehouse_rule_unmet", "1 if a rule about a table as a whole does not hold, else 0.",
-            ["table", "expectation"], registry=own,
+            ["table", "expectation"], registry=own_registry,
         )  # fmt: skip
         self._watch_failures = Counter(
             "lakehouse_watch_failures", "Parts of the lake, or Kafka, that could not be looked at.", ["part"],
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
         self._looked_at = Gauge(
             "lakehouse_last_look_timestamp_seconds", "When the run last looked at Kafka and its tables, since 1970.",
-            registry=own,
+            registry=own_registry,
         )  # fmt: skip
         self._waiting: set[tuple[str, int]] = set()
         self._coverage: TickCoverage | None = None
@@ -134,7 +140,7 @@ class RunMetrics:
                 self._unmet.labels(table.name, expectation)
         self._looked_at.set_to_current_time()
 
-    def heard(self, event: JobEvent) -> None:
+    def count_event(self, event: JobEvent) -> None:
         """Count an event of the run."""
         details = event.details
         match event.kind:

@@ -27,11 +27,11 @@ def show_in_notebook(settings: Settings, app: App, servers: str, listen: Listen)
     waiting = lag(settings, app, Cluster(servers, settings.kafka.options))
     bar = Bar(sum(waiting.values()), display)
 
-    def heard(event: JobEvent) -> None:
-        bar.hear(event)
+    def pass_on(event: JobEvent) -> None:
+        bar.take_in(event)
         listen(event)
 
-    yield heard
+    yield pass_on
     bar.end()
 
 
@@ -44,7 +44,7 @@ class Bar:
         self._handle: Any = None
         self._draw("starting")
 
-    def hear(self, event: JobEvent) -> None:
+    def take_in(self, event: JobEvent) -> None:
         """Take in an event of the run."""
         if event.kind == "tick":
             self._ingested += event.records

@@ -122,10 +122,10 @@ class RuleWatch:
         rules = [rule for rule in table.watched_rules if isinstance(rule, FreshRule) or version is not None]
         if version is not None:
             self._judged[table.name] = now, -1  # rows that can't be read are not read again at each look
-        found = find_unmet_rules(self._layout, table, rules, time.time_ns() // 1_000_000)
+        unmet_rules = find_unmet_rules(self._layout, table, rules, time.time_ns() // 1_000_000)
         if version is not None:
             self._judged[table.name] = now, version
-        unmet_by_rule = {unmet.rule: unmet for unmet in found}
+        unmet_by_rule = {unmet.rule: unmet for unmet in unmet_rules}
         ceased, restored = [], []
         for rule in rules:
             before, after = self.unmet[table.name, rule.name], unmet_by_rule.get(rule.name)

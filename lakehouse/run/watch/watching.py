@@ -117,13 +117,13 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
     stop = threading.Event()
     with _serve_metrics(settings, app) as metrics:
 
-        def heard(event: JobEvent) -> None:
+        def pass_on(event: JobEvent) -> None:
             if metrics is not None:
-                metrics.heard(event)
+                metrics.count_event(event)
             listen(event)
 
         rules = RuleWatch(Layout(settings.lake.path), app) if any(table.watched_rules for table in app.tables) else None
-        watcher = Watcher(lambda: lag(settings, app, cluster), heard, metrics, settings.log.lag_seconds, rules=rules)
+        watcher = Watcher(lambda: lag(settings, app, cluster), pass_on, metrics, settings.log.lag_seconds, rules=rules)
 
         def watch() -> None:
             while not stop.wait(LOOK_SECONDS):
@@ -133,7 +133,7 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
         thread = threading.Thread(target=watch, name="watch", daemon=True)
         thread.start()
         try:
-            yield heard
+            yield pass_on
         finally:
             stop.set()
             thread.join(END_SECONDS)
