@@ -91,9 +91,9 @@ def against_a_batch_job(spark: SparkSession, rows: int, ticks: int, reads: int) 
             {
                 "count and sum, from bronze": lambda: Past(
                     open_lake(spark, layout).open(COUNTS), anchored=False
-                ).visible(Cut(ticks)),
+                ).visible_rows(Cut(ticks)),
                 "count and sum, the batch job": lambda: plain(spark, layout, latest=False),
-                "latest, from bronze": lambda: Past(open_lake(spark, layout).open(LATEST), anchored=False).visible(
+                "latest, from bronze": lambda: Past(open_lake(spark, layout).open(LATEST), anchored=False).visible_rows(
                     Cut(ticks)
                 ),
                 "latest, the batch job": lambda: plain(spark, layout, latest=True),
@@ -112,7 +112,7 @@ def from_an_anchor(spark: SparkSession, distances: list[int], reads: int) -> Non
             silver.catch_up(1)
 
         def at(tick: int) -> Callable[[], DataFrame]:
-            return lambda: Past(open_lake(spark, layout).open(COUNTS)).visible(Cut(tick))
+            return lambda: Past(open_lake(spark, layout).open(COUNTS)).visible_rows(Cut(tick))
 
         found = medians({str(distance): at(1 + distance) for distance in [0, *distances]}, reads)
     shown = [(f"{int(name):,}", f"{int(name) * SMALL:,}", f"{took:.2f}") for name, took in found.items()]

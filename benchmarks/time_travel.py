@@ -92,7 +92,7 @@ def main() -> None:
             "event time, half of the history ago": lambda: at(AtEvent(half)),
             "the last tick, from bronze alone": lambda: Past(
                 open_lake(spark, layout).open(TABLE), anchored=False
-            ).visible(Cut(last)),
+            ).visible_rows(Cut(last)),
         }
         found = []
         for name, read in kinds.items():

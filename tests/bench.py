@@ -41,5 +41,5 @@ class Bench:
 
     def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:
         """The table at a tick, from bronze and interventions alone."""
-        frame = Past(self.lake.open(table), anchored=False).visible(Cut(tick))
+        frame = Past(self.lake.open(table), anchored=False).visible_rows(Cut(tick))
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))

@@ -259,7 +259,7 @@ def test_spark_itself_reads_records_with_their_schema(spark: SparkSession) -> No
             frame = frame.withColumns(columns)
         slow = [row["text"] for row in frame.where("_slow_value").select(part.text.alias("text")).collect()]
         assert not slow, source.value_format
-        assert frame.where(part.bad).count() == 0
+        assert frame.where(part.is_bad).count() == 0
 
 
 @pytest.mark.parametrize("seed", seeds(5))

@@ -160,7 +160,7 @@ class World:
         now = self.expected(self.app, self.tick)
         for table in self.app.tables:
             assert self.rows(table) == now[table.name], f"{table.name} now"
-            frame = Past(self.lake.open(table), anchored=False).visible(Cut(self.tick))
+            frame = Past(self.lake.open(table), anchored=False).visible_rows(Cut(self.tick))
             folded = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
             assert folded == now[table.name], f"{table.name} from bronze"
         for first, last, app in [*self.eras, (self.began, self.applied, self.app)]:

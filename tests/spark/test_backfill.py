@@ -81,7 +81,7 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.history.moments import Past
 
-        frame = Past(self.lake.open(table), anchored=False).visible(Cut(tick))
+        frame = Past(self.lake.open(table), anchored=False).visible_rows(Cut(tick))
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def damage(self, table: str, change: str, where: str) -> None:

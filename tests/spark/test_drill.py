@@ -92,7 +92,7 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
     """The checks are switched off here, and one way restores something else."""
     from lakehouse.run.drill import drill as module
 
-    monkeypatch.setattr(module, "inspect", lambda *args: None)
+    monkeypatch.setattr(module, "find_damage", lambda *args: None)
     monkeypatch.setattr(module._RunningDrill, "_from_bronze", lambda self, into: self._expected.limit(100))
     outcome = module.drill(open_lake(spark, layout).open(SUMS), damages=("wrong merge",))
     bronze = next(item for item in outcome.cases[0].restored if item.way == "bronze")

@@ -76,7 +76,7 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
         assert (
             rows(reading.read_rows(open_lake(spark, layout).open(table), None), table) == expected.tables[table.name]
         ), table.name
-        rebuilt = Past(open_lake(spark, layout).open(table), anchored=False).visible(Cut(4))
+        rebuilt = Past(open_lake(spark, layout).open(table), anchored=False).visible_rows(Cut(4))
         assert rows(rebuilt, table) == expected.tables[table.name], table.name
     feed = changefeed.per_event(open_lake(spark, layout).open(SUMS), 3, 4).collect()
     assert sorted((row["id"], row["total"]) for row in feed) == [("a", 4), ("b", 6)]
@@ -133,4 +133,4 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
     expected = {0: 2, 1_000 * hour / 1_000: 1}
     assert rows(reading.read_rows(open_lake(spark, layout).open(table), None)) == expected
-    assert rows(Past(open_lake(spark, layout).open(table), anchored=False).visible(Cut(tick))) == expected
+    assert rows(Past(open_lake(spark, layout).open(table), anchored=False).visible_rows(Cut(tick))) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakehouse.errors import PlanError
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.plan.written.parse import parse_as_written
@@ -64,7 +64,7 @@ def test_what_is_not_known_is_refused(text: str) -> None:
 def test_no_function_in_python_stays_in_a_lambda() -> None:
     for record in FUNCTIONS.values():
         for case, _ in record.cases:
-            text = Visible(()).sql(parse(f"SELECT {case} FROM x").items[0].expression).text  # type: ignore[union-attr, arg-type]
+            text = ColumnScope(()).sql(parse(f"SELECT {case} FROM x").items[0].expression).text  # type: ignore[union-attr, arg-type]
             if "ksql_" not in text:
                 continue
             tree = without_lambdas(parse_written(text), text)

@@ -32,7 +32,7 @@ from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.moment import AtTick
 from lakehouse.spark.audit import damage
-from lakehouse.spark.audit.inspection import Finding, inspect
+from lakehouse.spark.audit.inspection import Finding, find_damage
 from lakehouse.spark.content import compare_tables, content_of
 from lakehouse.spark.history import anchors, present_logic, reading
 from lakehouse.spark.history.moments import Past
@@ -135,7 +135,7 @@ class _RunningDrill:
             nothing = Recovery("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
             return DrillCase(name, "nothing", "nothing was damaged", 0.0, (nothing,))
         started = time.monotonic()
-        finding = inspect(damaged_table.lake, visible_place, self.truth, self._versions)
+        finding = find_damage(damaged_table.lake, visible_place, self.truth, self._versions)
         detection_seconds = round(time.monotonic() - started, 2)
         ways = (
             self._time_recovery("version", lambda into: self._from_version(damaged_table, into, finding)),
@@ -166,7 +166,9 @@ class _RunningDrill:
                 Path(path(moved_table.layout, name)).parent.mkdir(parents=True, exist_ok=True)
                 damaged_path.rename(path(moved_table.layout, name))
         visible_path = moved_table.visible.path
-        whole_versions = {} if finding is None or finding.before is None else {visible_path: finding.before}
+        whole_versions = (
+            {} if finding is None or finding.first_untrusted is None else {visible_path: finding.first_untrusted}
+        )
         for entry in damage.log_entries(visible_path):
             if int(entry.stem) >= whole_versions.get(visible_path, int(entry.stem) + 1):
                 for file in entry.parent.glob(f"{entry.stem}*"):
@@ -179,7 +181,7 @@ class _RunningDrill:
                 f"the last intact version is of tick {salvaged_tick}, and bronze does not tell what a restored table "
                 "lacks"
             )
-        return self._write_rows(target_table, Past(target_table).visible(Cut(self.tick)))
+        return self._write_rows(target_table, Past(target_table).visible_rows(Cut(self.tick)))
 
     def _from_changelog(self, target_table: OpenTable) -> DataFrame:
         if self._published is None:

@@ -180,7 +180,9 @@ class _OpenSink:
     def _is_waiting(self, tick: int) -> bool:
         """Say whether bronze still lacks records of a joined stream that the topic covers, and that later ones meet."""
         is_first = self._is_joined and self._resume_point.tick == NO_TICK
-        return is_first and not bronze.has_all(self._lake, _source_topics(self.sink), self._covered_offsets(), tick)
+        return is_first and not bronze.has_all_records(
+            self._lake, _source_topics(self.sink), self._covered_offsets(), tick
+        )
 
     @property
     def _is_joined(self) -> bool:

@@ -264,7 +264,7 @@ def compare(open_table: OpenTable, beside_table: OpenTable, examples: int = 0) -
     """Compare the visible rows of the live table with those of the built table, at the last tick that both have."""
     tick = min(require_applied_tick(open_table), require_applied_tick(beside_table))
     live_rows = reading.read_rows(open_table, AtTick(tick))
-    return compare_tables(open_table.table.key, live_rows, Past(beside_table).visible(Cut(tick)), examples)
+    return compare_tables(open_table.table.key, live_rows, Past(beside_table).visible_rows(Cut(tick)), examples)
 
 
 def revert(
@@ -363,7 +363,7 @@ def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any
     applied_tick = require_applied_tick(open_table)
     past = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
     live_rows = reading.read_rows(open_table, AtTick(applied_tick))
-    return compare_tables(open_table.table.key, live_rows, past.visible(Cut(applied_tick + 1)), examples)
+    return compare_tables(open_table.table.key, live_rows, past.visible_rows(Cut(applied_tick + 1)), examples)
 
 
 def require_applied_tick(open_table: OpenTable) -> int:

@@ -107,7 +107,10 @@ def rebuild(
         )
     if origin == "bronze":
         return _create_beside(
-            open_table.with_layout(target_layout), name, Past(open_table, anchored=False).visible(cut), origin_details
+            open_table.with_layout(target_layout),
+            name,
+            Past(open_table, anchored=False).visible_rows(cut),
+            origin_details,
         )
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
@@ -180,7 +183,7 @@ def backtest(
             )
             for number, variant in enumerate((table, other_table))
         ]
-        rows_before, rows_after = (Past(place).visible(Cut(tick)) for place in built_tables)
+        rows_before, rows_after = (Past(place).visible_rows(Cut(tick)) for place in built_tables)
         result = Backtested(
             tick,
             content_of(rows_before),

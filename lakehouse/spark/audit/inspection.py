@@ -26,17 +26,19 @@ class Finding:
     """A fault, and the first version of the table that can't be trusted; None if only the damaged files show that."""
 
     fault: str
-    before: int | None = None
+    first_untrusted: int | None = None
 
 
-def inspect(lake: OpenLake, place: TablePlace, expected: Content | None = None, since: int = 1) -> Finding | None:
+def find_damage(
+    lake: OpenLake, place: TablePlace, expected: Content | None = None, since_version: int = 1
+) -> Finding | None:
     """Return the first thing that is wrong with a table on a local disk; None if nothing is.
 
-    expected: the content that the table must have, from elsewhere. since: foreign commits before this version are known
-    already.
+    expected: the content that the table must have, from elsewhere. since_version: foreign commits before this version
+    are known already.
     """
     checks = (
-        _check_log(place, since),
+        _check_log(place, since_version),
         _check_files(place),
         _check_bytes(lake, place),
         _check_content(lake, place, expected),
@@ -47,7 +49,7 @@ def inspect(lake: OpenLake, place: TablePlace, expected: Content | None = None, 
     return None
 
 
-def _check_log(place: TablePlace, since: int) -> Iterator[Finding]:
+def _check_log(place: TablePlace, since_version: int) -> Iterator[Finding]:
     """Yield holes and unreadable entries, and commits that change rows and are not lakehouse's."""
     previous_version: int | None = None
     for entry in log_entries(place.path):
@@ -61,7 +63,7 @@ def _check_log(place: TablePlace, since: int) -> Iterator[Finding]:
             actions = []
         if not actions:
             yield Finding(f"the log: the entry of version {version} can't be read", version)
-        elif version >= since and _is_foreign(actions, place.name):
+        elif version >= since_version and _is_foreign(actions, place.name):
             operation = next(
                 (action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), "a commit"
             )

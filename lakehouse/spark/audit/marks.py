@@ -259,7 +259,7 @@ class _Marks:
 
     def _refolded_positions(self) -> DataFrame:
         """Return the positions that the rows should have, according to bronze and the interventions."""
-        return Past(self._open_table, anchored=False).visible(Cut(self._scope.tick)).select("_position")
+        return Past(self._open_table, anchored=False).visible_rows(Cut(self._scope.tick)).select("_position")
 
     def _intervention_records(self, kind: str, interventions: Iterable[Intervention]) -> DataFrame | None:
         return read_intervention_records(

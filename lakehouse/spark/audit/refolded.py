@@ -26,7 +26,7 @@ def refold_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
             f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have its restored rows, "
             "so it can't be folded from bronze."
         )
-    return _select_visible(Past(open_table, anchored=False).visible(Cut(tick)))
+    return _select_visible(Past(open_table, anchored=False).visible_rows(Cut(tick)))
 
 
 def rebuild_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
@@ -34,7 +34,7 @@ def rebuild_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
 
     Raises NotFound if an upstream table must be built first.
     """
-    return _select_visible(Past(present_logic.from_nothing(open_table), anchored=False).visible(Cut(tick)))
+    return _select_visible(Past(present_logic.from_nothing(open_table), anchored=False).visible_rows(Cut(tick)))
 
 
 def count_too_late(open_table: OpenTable, tick: int) -> int:

@@ -44,7 +44,7 @@ class DayOfRule:
 
 @dataclass(frozen=True, slots=True)
 class TriedRule:
-    """What a rule would have refused of a stream's records, up to a tick."""
+    """The records of a stream, up to a tick, and those of them that a rule would have refused, by day."""
 
     stream: str
     rule: str

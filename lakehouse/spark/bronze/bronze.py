@@ -23,7 +23,7 @@ from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.spark.bronze.erased import with_erased
+from lakehouse.spark.bronze.erased import add_erased_places
 from lakehouse.spark.bronze.recent_ticks import read_recent
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
@@ -72,7 +72,7 @@ def create_tables(lake: OpenLake, own: Iterable[str] = ()) -> None:
                 builder.execute()
 
 
-def own_tables(lake: OpenLake) -> list[str]:
+def topics_with_own_table(lake: OpenLake) -> list[str]:
     """Return the topics that have a physical table of their own in the lake, whichever application declares them."""
     folder = lake.layout.own_records("")
     return [name for name in folder_names(lake.spark, folder) if lake.exists(lake.layout.own_records(name))]
@@ -80,13 +80,13 @@ def own_tables(lake: OpenLake) -> list[str]:
 
 def half_written_topics(lake: OpenLake, tick: int) -> list[str]:
     """Return the topics whose own table has a tick after the last complete tick: a killed ingest left it."""
-    own_topics = own_tables(lake)
+    own_topics = topics_with_own_table(lake)
     return [topic for topic in own_topics if lake.progress(own_topic_place(lake.layout, topic)).tick > tick]
 
 
 def open_bronze_epoch(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state from which the new writer continues."""
-    own_topics = own_tables(lake)
+    own_topics = topics_with_own_table(lake)
     places = [*(own_topic_place(lake.layout, topic) for topic in own_topics), lake.bronze]
     # All get the same epoch, whichever tables a killed writer had opened: a tick is written under one epoch.
     epoch = 1 + max(lake.progress(place).epoch for place in places)
@@ -119,7 +119,7 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
         topic_state = coverage.topics[topic]
         return {topic_state.id: {str(partition): offset for partition, offset in topic_state.next.items()}}
     own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
-    topic_rows = with_erased(lake, read_topic_records(lake, [topic], own))
+    topic_rows = add_erased_places(lake, read_topic_records(lake, [topic], own))
     topic_rows = topic_rows.where((F.col("topic") == topic) & (F.col("tick") <= tick))
     next_by_topic_id: dict[str, dict[str, int]] = {}
     for topic_id, partition, offset in map(
@@ -129,7 +129,7 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
     return next_by_topic_id
 
 
-def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[str, int]], tick: int) -> bool:
+def has_all_records(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[str, int]], tick: int) -> bool:
     """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}."""
     next_by_topic = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
     next_by_topic_id = {
@@ -154,7 +154,7 @@ def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; they don't show offsets without a record at a tick's end."""
     tick = lake.progress(lake.bronze).tick
-    rows = with_erased(lake, read_all_records(lake, own)).where(F.col("tick") <= tick)
+    rows = add_erased_places(lake, read_all_records(lake, own)).where(F.col("tick") <= tick)
     partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )

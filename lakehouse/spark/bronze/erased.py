@@ -44,7 +44,7 @@ def read_places(lake: OpenLake, id: str | None = None) -> DataFrame:
     return rows if id is None else rows.where(F.col("id") == id)
 
 
-def with_erased(lake: OpenLake, bronze_rows: DataFrame) -> DataFrame:
+def add_erased_places(lake: OpenLake, bronze_rows: DataFrame) -> DataFrame:
     """Add the places of erased records to rows of bronze: only the columns that places have."""
     columns = ("topic", "topic_id", "partition", "offset", "tick", "order_time")
     rows = bronze_rows.select(*columns)

@@ -199,7 +199,7 @@ class Ingest:
         """
         starts, ends = self._pinned_ranges(pinned_topics)
         frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
-        self._append_tick(frame, ends, {*self._feed.own, *bronze.own_tables(self._lake)})
+        self._append_tick(frame, ends, {*self._feed.own, *bronze.topics_with_own_table(self._lake)})
         same_topics = [name for name, topic in written_topics.items() if self._state.topics[name].id == topic.id]
         self._state = bronze.with_order_times(self._lake, same_topics, self._state)
 

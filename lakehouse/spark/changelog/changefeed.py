@@ -196,7 +196,9 @@ class _Changes:
     def _intervention_changes(self, intervention: Intervention) -> DataFrame:
         """Return an intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
-        frame = Past(self._open_table).changed(intervention, self.after_tick, visible=self._shows_final, cut=self._cut)
+        frame = Past(self._open_table).changed_rows(
+            intervention, self.after_tick, visible=self._shows_final, cut=self._cut
+        )
         frame = frame if self._of_state else self._fold.without_markers(frame)
         change_number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
         position_fields = [F.lit(intervention.at), F.lit(0), F.lit(""), F.lit(-1), change_number, F.array()]

@@ -43,7 +43,7 @@ class ChangelogBase:
     @cached_property
     def rows(self) -> DataFrame:
         """All rows."""
-        return Past(self._open_table).state(self._cut).rows
+        return Past(self._open_table).read_state(self._cut).rows
 
     def touched_rows(self, records: DataFrame, *, reads_all_files: bool = False) -> DataFrame | None:
         """See `OpeningRows`.

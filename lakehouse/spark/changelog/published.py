@@ -75,10 +75,10 @@ def accumulators_of(spark: SparkSession, table: Table, *, of_state: bool = False
     """Return the hidden columns without which a table can't go on, with Spark's types. of_state: those of its state."""
     fields = tables.state_schema(spark, table) if of_state else tables.visible_schema(spark, table)
     column_types = {field.name: field.dataType.simpleString() for field in fields}
-    return tuple(Column(name, column_type) for name, column_type in column_types.items() if _goes_along(name))
+    return tuple(Column(name, column_type) for name, column_type in column_types.items() if _is_needed_and_hidden(name))
 
 
-def _goes_along(name: str) -> bool:
+def _is_needed_and_hidden(name: str) -> bool:
     return name.startswith("_") and name not in ("_event_time", "_position")
 
 
@@ -186,7 +186,7 @@ def _visible_records(
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records of the changelog, or of the stream, itself."""
     subject = sink.of
-    write_record = _Writer(lake.spark, sink, origin)
+    encode_record = _RecordEncoder(lake.spark, sink, origin)
     if isinstance(subject, Stream):
         frame = stream_feed.stream_events(
             lake, subject, after_tick, to_tick, sink.partition_by, json.dumps(covered or {})
@@ -196,14 +196,14 @@ def _visible_records(
     else:
         frame = changefeed.per_event(lake.open(subject), after_tick, to_tick)
     if whole and isinstance(subject, Table):
-        yield from _restored_records(lake.open(subject), after_tick, write_record, of_state=False)
+        yield from _restored_records(lake.open(subject), after_tick, encode_record, of_state=False)
     tick = after_tick
     with closing(driver_rows.stream_rows(frame)) as changes:
         for row in changes:
             # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
             # Rows with which a table above was restored have ticks before the first one.
             tick = (row["_tick"] or tick) if sink.mode == "net" else max(after_tick, row["_position"]["tick"])
-            yield tick, write_record(row)
+            yield tick, encode_record(row)
 
 
 def _state_records(
@@ -211,23 +211,23 @@ def _state_records(
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the changes of all that the table keeps."""
     assert isinstance(sink.of, Table)
-    open_table, write_record = lake.open(sink.of), _Writer(lake.spark, sink, origin, of_state=True)
+    open_table, encode_record = lake.open(sink.of), _RecordEncoder(lake.spark, sink, origin, of_state=True)
     if whole:
-        yield from _restored_records(open_table, after_tick, write_record, of_state=True)
+        yield from _restored_records(open_table, after_tick, encode_record, of_state=True)
     with closing(
         driver_rows.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, of_state=True))
     ) as changes:
         for row in changes:
-            yield max(after_tick, row["_position"]["tick"]), write_record(row)
+            yield max(after_tick, row["_position"]["tick"]), encode_record(row)
 
 
 def _restored_records(
-    open_table: OpenTable, tick: int, write_record: _Writer, *, of_state: bool
+    open_table: OpenTable, tick: int, encode_record: _RecordEncoder, *, of_state: bool
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the rows with which a restored table began, as records of a tick; none if it was built from bronze."""
     if (restored_changes := _restored_changes(open_table, of_state=of_state)) is not None:
         with closing(driver_rows.stream_rows(restored_changes)) as rows:
-            yield from ((tick, write_record(row)) for row in rows)
+            yield from ((tick, encode_record(row)) for row in rows)
 
 
 def _restored_changes(open_table: OpenTable, *, of_state: bool) -> DataFrame | None:
@@ -238,8 +238,8 @@ def _restored_changes(open_table: OpenTable, *, of_state: bool) -> DataFrame | N
     if (rows := refold.restored_rows(open_table)) is None:
         return None
     if open_table.table.has_state and not of_state:
-        rows = Past(open_table).visible(Cut(NO_TICK))
-    column_names = [name for name in rows.columns if not name.startswith("_") or _goes_along(name)]
+        rows = Past(open_table).visible_rows(Cut(NO_TICK))
+    column_names = [name for name in rows.columns if not name.startswith("_") or _is_needed_and_hidden(name)]
     changes = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
     return changes.orderBy("_position", *open_table.table.key).select(*column_names, *changefeed.CHANGE_COLUMNS)
 
@@ -250,11 +250,11 @@ def rows_of_frame(frame: DataFrame) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
-class _Writer:
+class _RecordEncoder:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
     def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, of_state: bool = False) -> None:
-        """kept: write for the topic of all that the table keeps, which has a format of its own."""
+        """of_state: write for the topic of all that the table keeps, which has a format of its own."""
         subject = sink.of
         self._record = StateRecord if of_state else ProducerRecord
         self._formats = USUAL_FORMATS if of_state else (sink.format, sink.key_format)

@@ -49,7 +49,7 @@ def stream_events(
     if (
         covered is not None
         and meeting_streams(stream)
-        and bronze.has_all(lake, stream.topics, json.loads(covered), after_tick)
+        and bronze.has_all_records(lake, stream.topics, json.loads(covered), after_tick)
     ):
         covered = None
     frame = TableInput(lake, stream, covered, with_fixes).frame(after_tick, to_tick)

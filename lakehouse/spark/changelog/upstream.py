@@ -105,7 +105,7 @@ class UpstreamReader(UpstreamTables):
                     in_partition = (position["topic"] == topic) & (position["partition"] == int(partition))
                     is_covered |= in_partition & (position["offset"] < offset)
         # If a later tick has some of them, it is read as well.
-        has_all = bronze.has_all(self.lake, table.stream.topics, known_offsets, self.to_tick)
+        has_all = bronze.has_all_records(self.lake, table.stream.topics, known_offsets, self.to_tick)
         changes = replace(self, to_tick=self.to_tick if has_all else complete_tick).changes(table)
         covered_tick = F.when(is_covered, F.lit(NO_TICK)).otherwise(position["tick"]).cast("bigint")
         changes = changes.withColumn("_position", position.withField("tick", covered_tick))
@@ -117,7 +117,7 @@ class UpstreamReader(UpstreamTables):
 
     def _rows_before(self, open_table: OpenTable) -> DataFrame:
         """Return the visible rows before the first of the ticks."""
-        return Past(open_table).visible(
+        return Past(open_table).visible_rows(
             Cut(self.after_tick) if self.cut is None else replace(self.cut, tick=self.after_tick)
         )
 

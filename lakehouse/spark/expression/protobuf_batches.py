@@ -1,6 +1,6 @@
 """Batches of values in Protobuf: many messages at once, by `lakehouse.formats.protobuf.proto_arrow`.
 
-Records are read in groups of one message type. What can't be read so, the rule reads, record by record.
+Records are read in groups of one message type. The rule reads all others, record by record.
 """
 
 from __future__ import annotations

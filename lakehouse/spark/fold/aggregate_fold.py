@@ -1,4 +1,4 @@
-"""What all aggregates take of a record, which windows it falls into, and for which of them it is too late."""
+"""The input that all aggregates take from a record, its windows, and the windows for which it is too late."""
 
 from __future__ import annotations
 

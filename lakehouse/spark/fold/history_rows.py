@@ -1,8 +1,7 @@
-"""What the folds of histories have in common: which rows a batch may change, and when a row holds.
+"""The common part of the folds of histories: which rows a batch may change, and when a row holds.
 
-A batch may change the rows of its keys that hold, or begin, after the key's first record.
-
-A history's row holds from `valid_from` until `valid_to`; null is still.
+A batch may change the rows of its keys that hold, or begin, after the key's first record. A history's row holds from
+`valid_from` until `valid_to`; if `valid_to` is null, it still holds.
 """
 
 from __future__ import annotations

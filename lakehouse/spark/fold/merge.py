@@ -22,8 +22,8 @@ from lakehouse.spark.jvm.table_rewrite import (
 from lakehouse.spark.transaction import is_empty
 
 ROWS_PER_FILE = 50_000
-# What is written for a key, by what becomes of its row, in the words of Delta's history: the old row or the new one, as
-# a row of the table (None) or as a kind of change in Delta's change data feed.
+# The rows that are written for a key, by what becomes of its row (in the words of Delta's history): the old or the new
+# row, as a row of the table (None) or as a kind of change in Delta's change data feed.
 WRITTEN: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Copied": (("old", None),),
     "Inserted": (("new", None), ("new", "insert")),

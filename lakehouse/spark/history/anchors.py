@@ -201,7 +201,7 @@ def _commits_back(
 def _open_version(
     open_table: OpenTable, commit: Commit, first_untrusted: Mapping[str, int] | None = None
 ) -> Anchor | None:
-    """Open a version of the state, with that of the visible table; None if one is missing, or not trusted.
+    """Open a version of the state, with that of the visible table; None if either is missing, or not trusted.
 
     first_untrusted: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no
     longer has the version.

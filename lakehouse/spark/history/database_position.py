@@ -97,7 +97,7 @@ def _read_changes(lake: OpenLake, source: Source, tick: int) -> DataFrame:
                         *[column.alias(name) for name, column in part.bronze_columns.items()])  # fmt: skip
     frame = reduce(lambda frame, step: frame.withColumns(step), part.separate_columns, frame)
     texts = F.struct(*[part.column("source")[name].cast("string").alias(name) for name in TYPES])
-    is_change = ~part.bad & part.column("source").isNotNull()
+    is_change = ~part.is_bad & part.column("source").isNotNull()
     return frame.select("topic", "topic_id", "partition", "offset", F.when(is_change, texts).alias("_source"))
 
 

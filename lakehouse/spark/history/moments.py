@@ -73,9 +73,9 @@ class Past:
         self._anchors_by_cut: dict[Cut, Anchor] = {}
         self._no_rows = spark.createDataFrame([], self._columns)
 
-    def visible(self, cut: Cut) -> DataFrame:
+    def visible_rows(self, cut: Cut) -> DataFrame:
         """Return the visible rows at a moment, hidden columns too."""
-        state = self.state(cut)
+        state = self.read_state(cut)
         table, rows = self._table, state.rows
         watermark = self._watermark_at(cut) if table.windows else None
         if state.visible is not None:
@@ -86,7 +86,7 @@ class Past:
         has_expired = is_expired(table, watermark)
         return _with_columns(rows if has_expired is None else rows.where(~has_expired), self._visible_columns)
 
-    def state(self, cut: Cut) -> MomentState:
+    def read_state(self, cut: Cut) -> MomentState:
         """Return all that the table keeps at a moment; no row has expired since the anchor where the read begins."""
         base_anchor = self._base_anchor(cut)
         tick, state = base_anchor.tick, MomentState(base_anchor.rows, base_anchor.visible)
@@ -103,7 +103,7 @@ class Past:
             state, tick = self._state_after(state, intervention, cut), intervention.at
         return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut))
 
-    def changed(
+    def changed_rows(
         self, intervention: Intervention, before_tick: int, *, visible: bool, cut: Cut | None = None
     ) -> DataFrame:
         """Return the rows that an intervention changes, with their new values or `_tombstone`.
@@ -115,8 +115,9 @@ class Past:
             Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (before_tick, intervention.at)
         )
         if visible:
-            return self.changes_between(self.visible(cut_before), self.visible(cut_after))
-        state, committed_rows = self.state(cut_before), self._committed_rows(intervention) if cut_after.whole else None
+            return self.changes_between(self.visible_rows(cut_before), self.visible_rows(cut_after))
+        state = self.read_state(cut_before)
+        committed_rows = self._committed_rows(intervention) if cut_after.whole else None
         return self.changes_between(
             state.rows,
             self._state_after(state, intervention, cut_after).rows if committed_rows is None else committed_rows,
@@ -190,11 +191,11 @@ class Past:
             source_past = Past(built_table(self._open_table, intervention), anchored=self._anchored)
             source_cut = Cut(intervention.at - 1)
         source_cut = source_cut.within(cut)
-        source_state = source_past.state(source_cut)
+        source_state = source_past.read_state(source_cut)
         if source_state.visible is None:
             return source_state
         needed_rows = source_state.rows.where(is_still_open(self._table, watermark))
-        return MomentState(needed_rows, _with_columns(source_past.visible(source_cut), self._columns))
+        return MomentState(needed_rows, _with_columns(source_past.visible_rows(source_cut), self._columns))
 
     def _rows_of_version(self, revert: Intervention) -> DataFrame | None:
         """Return the version to which a revert went, with all that others wrote into it; None if there is none.

@@ -104,7 +104,7 @@ def brings_other_logic(intervention: Intervention) -> bool:
 
 
 def without_earlier_logic(interventions: Sequence[Intervention]) -> Sequence[Intervention]:
-    """Return interventions from the last one on that brings other logic; all of them if none does.
+    """Return the interventions from the last that brings other logic on; all of them if none does.
 
     Only earlier logic could apply those before it, and it replaces all rows.
     """

@@ -33,7 +33,7 @@ def read_rows(open_table: OpenTable, moment: At | None) -> DataFrame:
     # By event time and by offsets only the records count, not what others wrote into a version.
     if cut.whole and (version_rows := _rows_of_version(open_table, table_timeline.version(moment))) is not None:
         return version_rows
-    return Past(open_table).visible(cut)
+    return Past(open_table).visible_rows(cut)
 
 
 def read_version(open_table: OpenTable, moment: At | None) -> DataFrame:

@@ -66,7 +66,7 @@ def stop_query(query: StreamingQuery) -> None:
 
 
 def has_spark_ended() -> bool:
-    """Say whether Spark's process has ended; False if this process never had one."""
+    """Say whether Spark's process has ended; False if this process never started Spark."""
     gateway: Any = SparkContext._gateway
     if gateway is None:
         return False

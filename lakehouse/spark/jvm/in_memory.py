@@ -106,7 +106,7 @@ class _CheckpointedFrame:
         assert self._frame is not None
         if spark is self._frame.sparkSession:
             return self._frame
-        view_name = f"held_{uuid.uuid4().hex}"  # all sessions see it: that hands a frame from one to another
+        view_name = f"held_{uuid.uuid4().hex}"  # all sessions see it: so one session hands a frame to another
         self._frame.createOrReplaceGlobalTempView(view_name)
         try:
             return spark.table(f"global_temp.{view_name}")

@@ -2,7 +2,7 @@
 
 from_avro reads each record by its writer's schema. It takes bytes that end too early, or too late, for a row of nulls
 or for a row; so each gets a number behind it that only this process knows, as a last field: the row fits if it comes
-out. What from_avro does not read exactly, Python reads.
+out. Python reads the types that from_avro does not read exactly.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AvroPart(Part):
 
     @property
     def bronze_columns(self) -> dict[str, Column]:
-        columns = {f"_no_{self.name}": self.missing}
+        columns = {f"_no_{self.name}": self.is_missing}
         data = F.col(self.name)
         is_read = F.octet_length(data) <= LENGTH_MAX
         marked = F.concat(F.substring(data, PREFIX_LENGTH + 1, LENGTH_MAX), F.lit(write_long(_MARK)))
@@ -132,15 +132,15 @@ class AvroPart(Part):
         return F.struct(*nulls, F.lit(None).cast("string").alias("_unfit"))
 
     @property
-    def unfit(self) -> Column:
+    def is_unfit(self) -> Column:
         return F.col(f"_unfit_{self.name}")
 
     @property
-    def null(self) -> Column:
+    def is_null(self) -> Column:
         """Whether the part is null, or its writer's schema has a null in place of the whole."""
-        return super().null | (self._is_careful & self._careful_row.isNull())
+        return super().is_null | (self._is_careful & self._careful_row.isNull())
 
     def column(self, name: str) -> Column:
         place, column = next((place, item) for place, item in enumerate(self.columns) if item.name == name)
         values = [values[place].value.cast(column.type) for _, values in self._values_by_group]
-        return F.when(~self.unfit, F.coalesce(*values, self._careful_row[name]))
+        return F.when(~self.is_unfit, F.coalesce(*values, self._careful_row[name]))

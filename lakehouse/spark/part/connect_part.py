@@ -118,7 +118,7 @@ class ConnectPart(PythonPart):
         start = F.substring_index(text, BEFORE_PAYLOAD.decode(), 1)
         return {
             f"_start_{self.name}": F.when(text.startswith(_SCHEMA_FIRST), F.octet_length(start)),
-            f"_no_{self.name}": self.missing,
+            f"_no_{self.name}": self.is_missing,
             f"_raw_{self.name}": self.bytes,
         }
 
@@ -168,7 +168,7 @@ class ConnectPart(PythonPart):
 
     @property
     def _expected_meanings(self) -> dict[int, int]:
-        """What a schema must say of columns of which something is declared, by their places in `Meaning.of_values`."""
+        """The meanings that a schema must give to columns with a declared meaning, by place in `Meaning`."""
         assert self._quick_values is not None
         values_by_column = {column.in_topic: quick for column, (_, quick) in self._quick_values.items()}
         expected = enumerate(values_by_column[column].expected for column in explained_columns(self._row_columns))

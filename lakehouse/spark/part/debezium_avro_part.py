@@ -100,8 +100,10 @@ class DebeziumAvroPart(AvroPart):
         return F.col(f"_event{place}_{self.name}")
 
     @property
-    def null(self) -> Column:
-        return super().null | (~self.unfit & F.coalesce(self._event(_OPERATION).isin(*self._deletes), F.lit(False)))
+    def is_null(self) -> Column:
+        return super().is_null | (
+            ~self.is_unfit & F.coalesce(self._event(_OPERATION).isin(*self._deletes), F.lit(False))
+        )
 
     @property
     def bronze_columns(self) -> dict[str, Column]:
@@ -118,11 +120,11 @@ class DebeziumAvroPart(AvroPart):
         quick_time = F.when(is_delete, self._meta_value(COMMITTED.name)) if self._values_by_group else no_time
         careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else no_time
         time_ms = F.coalesce(quick_time, careful_time)
-        return F.when(in_range(time_ms) & ~self.unfit, time_ms)
+        return F.when(in_range(time_ms) & ~self.is_unfit, time_ms)
 
     def column(self, name: str) -> Column:
         if not self._values_by_group:
-            return F.when(~self.unfit, self._careful_row[name])
+            return F.when(~self.is_unfit, self._careful_row[name])
         column = next(column for column in self.columns if column.name == name)
         after, in_topic = self._event(_AFTER), column.in_topic
         if column.name == UNSENT_COLUMN:
@@ -133,7 +135,7 @@ class DebeziumAvroPart(AvroPart):
         else:
             value = self._meta_value(in_topic.name)
         quick_value = F.when(self._event(_OPERATION).isin(*ROW_AFTER), value.cast(column.type))
-        return F.when(~self.unfit, F.coalesce(quick_value, self._careful_row[name]))
+        return F.when(~self.is_unfit, F.coalesce(quick_value, self._careful_row[name]))
 
     def _meta_value(self, path: str) -> Column:
         first_name, *other_names = path.split(".")

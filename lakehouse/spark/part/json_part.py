@@ -80,13 +80,13 @@ class JsonPart(Part):
         return quick_or_careful(text, text, self.columns, from_json, python_decoder(self), is_own_form)
 
     @property
-    def missing(self) -> Column:
+    def is_missing(self) -> Column:
         """True for absent bytes and for the literal null."""
         is_null_word = ~self._bytes_as_text.endswith("}") & (self._trimmed_text == "null")
-        return super().missing | F.coalesce(is_null_word, F.lit(False))
+        return super().is_missing | F.coalesce(is_null_word, F.lit(False))
 
     @property
-    def broken(self) -> Column:
+    def is_broken(self) -> Column:
         # Most texts end like an object: then Spark need not trim them.
         is_open = ~self._bytes_as_text.endswith("}") & ~self._trimmed_text.endswith("}")
         return ~F.is_valid_utf8(self._bytes_as_text) | is_open
@@ -132,8 +132,8 @@ class JsonPart(Part):
         return (columns_by_name,) if columns_by_name else ()
 
     @property
-    def unfit(self) -> Column:
-        is_unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
+    def is_unfit(self) -> Column:
+        is_unfit = super().is_unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
         other_fields = StructType([field for field in self.type if field.name not in self._moment_types])
         if has_time(other_fields):
             # The rule itself has judged what from_json did not read.

@@ -61,13 +61,13 @@ class ValidatedPart(PrefixedPart):
     """A part whose JSON Python also compares with the schema of its writer; Spark reads it."""
 
     @property
-    def broken(self) -> Column:
+    def is_broken(self) -> Column:
         schemas = self.schemas
 
         def is_valid(batch: pa.Array) -> pa.Array:
             return pa.array([data is not None and _fits(data, schemas) for data in batch.to_pylist()], pa.bool_())
 
-        return super().broken | ~over_arrow(is_valid, "boolean")(F.col(self.name))
+        return super().is_broken | ~over_arrow(is_valid, "boolean")(F.col(self.name))
 
 
 def _fits(data: bytes, schemas: WriterSchemas) -> bool:

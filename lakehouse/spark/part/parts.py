@@ -42,7 +42,7 @@ class AbsentPart(Part):
         return F.struct(*[F.lit(None).cast(column.type).alias(column.name) for column in self.columns])
 
     @property
-    def missing(self) -> Column:
+    def is_missing(self) -> Column:
         return F.lit(True)
 
 
@@ -60,7 +60,7 @@ class PlainPart(Part):
         return F.struct(F.col(self.name).cast(column.type).alias(column.name))
 
     @property
-    def broken(self) -> Column:
+    def is_broken(self) -> Column:
         is_text = self.columns[0].type == "string"
         return ~F.is_valid_utf8(F.col(self.name).cast("string")) if is_text else F.lit(False)
 
@@ -81,11 +81,11 @@ class IntegerPart(Part):
         # A base below 0 means a signed number of 64 bits; the sign of an int has to be carried on.
         is_negative_int = F.lit(column.type == "int") & (F.substring(self.name, 1, 1) >= F.lit(b"\x80"))
         digits = F.concat(F.when(is_negative_int, F.lit("FFFFFFFF")).otherwise(F.lit("")), F.hex(self.name))
-        number = F.conv(F.when(~self.broken, digits), 16, -10).cast(column.type)
+        number = F.conv(F.when(~self.is_broken, digits), 16, -10).cast(column.type)
         return F.struct(number.alias(column.name))
 
     @property
-    def broken(self) -> Column:
+    def is_broken(self) -> Column:
         return F.octet_length(self.name) != self._SIZES[self.columns[0].type]
 
 

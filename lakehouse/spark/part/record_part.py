@@ -26,9 +26,9 @@ from lakehouse.spark.expression.arrow_functions import over_arrow
 class Part(ABC):
     """The key or the value of a source's records.
 
-    It is read in two steps. `read`, `missing` and `broken` read the bytes, over bronze's rows. All else is over the
-    frame of `decode_records`, which has their results under the names in `bronze_columns`: Spark copies the columns of
-    a frame from step to step, and the bytes are most of a record. The raw bytes stay available as `_raw_<name>`.
+    It is read in two steps. `read`, `is_missing` and `is_broken` read the bytes, over bronze's rows. All else is over
+    the frame of `decode_records`, which has their results under the names in `bronze_columns`: Spark copies the columns
+    of a frame from step to step, and the bytes are most of a record. The raw bytes stay available as `_raw_<name>`.
 
     name: `key` or `value`. format: see `lakehouse.formats`. columns: those that the source declares. schemas: of those
     who wrote the topic's records, for a registered format.
@@ -47,7 +47,7 @@ class Part(ABC):
     @property
     def bronze_columns(self) -> dict[str, Column]:
         """The columns over bronze's rows that the frame keeps, by name."""
-        columns_by_prefix = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
+        columns_by_prefix = {"read": self.read, "no": self.is_missing, "broken": self.is_broken, "raw": self.bytes}
         return {f"_{prefix}_{self.name}": column for prefix, column in columns_by_prefix.items()}
 
     @property
@@ -66,12 +66,12 @@ class Part(ABC):
         """The struct of the decoded columns, over bronze's rows."""
 
     @property
-    def missing(self) -> Column:
+    def is_missing(self) -> Column:
         """Whether the part is null, over bronze's rows."""
         return F.col(self.name).isNull()
 
     @property
-    def broken(self) -> Column:
+    def is_broken(self) -> Column:
         """Whether the bytes can't fit, as they alone show, over bronze's rows."""
         return F.lit(False)
 
@@ -84,23 +84,23 @@ class Part(ABC):
         return ()
 
     @property
-    def unfit(self) -> Column:
+    def is_unfit(self) -> Column:
         """Whether the bytes do not fit, if there are any, and no literal null."""
         return F.col(f"_broken_{self.name}")
 
     @property
-    def null(self) -> Column:
+    def is_null(self) -> Column:
         """Whether the part is null. A key that fits is also null if all its columns are (docs/rules.md, rule 4)."""
         if self.name != "key":
             return self._is_absent
         key_columns = self.columns[:-2] if parse_format(self.format).window is not None else self.columns
         is_empty = reduce(and_, [self.column(column.name).isNull() for column in key_columns])
-        return self._is_absent | (~self.unfit & is_empty)
+        return self._is_absent | (~self.is_unfit & is_empty)
 
     @property
-    def bad(self) -> Column:
+    def is_bad(self) -> Column:
         """Whether the part is not null, and does not fit."""
-        return ~self._is_absent & self.unfit
+        return ~self._is_absent & self.is_unfit
 
     @property
     def _is_absent(self) -> Column:
@@ -112,7 +112,7 @@ class Part(ABC):
 
         Only for a change log whose source says that it times deletes.
         """
-        return python_delete_times(self)(F.when(self.null, F.col(f"_raw_{self.name}")))
+        return python_delete_times(self)(F.when(self.is_null, F.col(f"_raw_{self.name}")))
 
     def column(self, name: str) -> Column:
         """Return one of the declared columns."""
@@ -170,10 +170,10 @@ class PythonPart(Part):
         return python_decoder(self)(F.col(self.name))
 
     @property
-    def unfit(self) -> Column:
+    def is_unfit(self) -> Column:
         return self.struct["_unfit"].isNotNull()
 
     @property
-    def null(self) -> Column:
+    def is_null(self) -> Column:
         """Whether the part is null, or its bytes mean a null, such as JSON's or a database's delete."""
-        return super().null | self.struct.isNull()
+        return super().is_null | self.struct.isNull()

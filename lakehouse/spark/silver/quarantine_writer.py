@@ -110,7 +110,7 @@ class Quarantine:
 
     def _check_expectations(self, source: Source, to_tick: int) -> None:
         layout = self._lake.layout
-        # What all tables have taken in, such as by a backfill under a new rule, has passed.
+        # A tick that all tables have taken in, such as by a backfill under a new rule, has passed.
         passed_tick = min((reader.applied_tick for reader in self._readers_of(source)), default=NO_TICK)
         bad_records = [
             bad_record

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.time.clock import clock_from_plain
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.bronze.erased import with_erased
+from lakehouse.spark.bronze.erased import add_erased_places
 from lakehouse.spark.bronze.gaps import Gap
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
@@ -66,7 +66,7 @@ def lost_to_bronze(open_table: OpenTable, lost_ranges: list[Gap]) -> list[Gap]:
     if not lost_ranges or not lake.exists(lake.layout.records):
         return lost_ranges
     own_topics = [name for name in topic_names if lake.exists(lake.layout.own_records(name))]
-    rows = with_erased(lake, bronze.read_topic_records(lake, topic_names, own_topics))
+    rows = add_erased_places(lake, bronze.read_topic_records(lake, topic_names, own_topics))
     first_rows = rows.groupBy("topic_id", "partition").agg(F.min("offset").alias("offset")).collect()
     first_offsets = {(row["topic_id"], row["partition"]): row["offset"] for row in first_rows}
     still_lost = []

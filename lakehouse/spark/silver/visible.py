@@ -33,7 +33,7 @@ def visible_changes(
         # This also corrects what others wrote into the visible table, and not into the state.
         table_past = Past(open_table)
         return table_past.changes_between(
-            open_table.lake.read(open_table.visible.path), table_past.visible(Cut(to_tick))
+            open_table.lake.read(open_table.visible.path), table_past.visible_rows(Cut(to_tick))
         )
     table_place = open_table.state
     versions = [

@@ -248,7 +248,7 @@ class SilverWriter:
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
         swap_counts = self._take_over_built_table(intervention, quarantine) if intervention.kind == "swap" else None
-        changed_rows = Past(self._open_table).changed(intervention, self.applied_tick, visible=False)
+        changed_rows = Past(self._open_table).changed_rows(intervention, self.applied_tick, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
             content = TableCommit(

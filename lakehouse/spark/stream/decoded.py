@@ -46,7 +46,7 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
     for columns_of_parts in zip_longest(key_part.separate_columns, value_part.separate_columns):
         frame = frame.withColumns(reduce(or_, filter(None, columns_of_parts)))
     frame = frame.withColumns(
-        {"_null_key": key_part.null, "_tombstone": value_part.null, "_bad": key_part.bad | value_part.bad}
+        {"_null_key": key_part.is_null, "_tombstone": value_part.is_null, "_bad": key_part.is_bad | value_part.is_bad}
     )
     if source.times_deletes:
         frame = frame.withColumn("_deleted_ms", value_part.deleted_ms)

@@ -245,7 +245,7 @@ def must_wait(open_table: OpenTable, to_tick: int) -> bool:
             f"{restored_names[0]} was restored in this lake: no changelog has all of that. Restore {open_table.name} "
             f"in a lake that makes {restored_names[0]} of its topic."
         )
-    return not bronze.has_all(open_table.lake, stream.topics, json.loads(skip), to_tick)
+    return not bronze.has_all_records(open_table.lake, stream.topics, json.loads(skip), to_tick)
 
 
 def drop_skipped(bronze_rows: DataFrame, skip: str | None) -> DataFrame:

@@ -29,7 +29,7 @@ from lakehouse.spark.jvm.kept.scratch import LOCAL_DIR, LOCAL_DIRS, Scratch, ope
 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger("lakehouse")
-_engines_in_use: list[KeptEngine] = []  # the one that this process has taken up, if any
+_engines_in_use: list[KeptEngine] = []  # the engine that this process has taken up, if any
 
 
 def connect_to_engine(
@@ -130,7 +130,7 @@ def _new_session() -> SparkSession | None:
 
 
 def _release_engine(claim: EngineClaim, engine: KeptEngine, owner_pid: int) -> None:
-    """Leave the engine to the next command, if all that is of this one can be cleared; else it ends."""
+    """Leave the engine to the next command if all that this command left can be cleared; else the engine ends."""
     if os.getpid() != owner_pid:  # a forked child
         return
     context: Any = SparkContext._active_spark_context

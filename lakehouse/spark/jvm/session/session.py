@@ -131,8 +131,8 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # commands took the same time.
 KEPT_HEAP_MB = 128
 SHRINKING_HEAP = "-XX:MinHeapFreeRatio=15 -XX:MaxHeapFreeRatio=30"
-# What a command leaves in a kept Java, and hardly any later command uses. Each run has consumers of Kafka of its own,
-# with the last records that they read: by default they stay for five minutes. Each command has code of its own, too.
+# Limits for things that a command leaves in a kept Java, and that hardly any later command uses. Each run has consumers
+# of Kafka of its own, which keep the last records that they read for five minutes by default, and code of its own.
 KEPT_CACHES = {
     "spark.sql.codegen.cache.maxEntries": "500",
     **{

@@ -73,7 +73,7 @@ def _python_type(java_type: Any) -> DataType:
 
 
 def pattern_fault(spark: SparkSession, pattern: str) -> str | None:
-    """Return the reason why a text is no pattern of Java; None if it is one."""
+    """Return the reason why a text is no pattern of Java; None if it is a pattern."""
 
     def compile_pattern() -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""Parses the text of an expression: to Catalyst's tree, or to one that Spark gets as SQL text."""
+"""Parses the text of an expression: to Catalyst's tree, or to a tree that Spark gets as SQL text."""
 
 from __future__ import annotations
 

@@ -92,19 +92,19 @@ class _Reader:
     def _refusal(self, node: exp.Expression) -> PlanError:
         return PlanError(f"{self._text!r}: {node.sql('spark')!r} can't be read for {ADVICE}")
 
-    def _all(self, nodes: Sequence[Any]) -> list[Tree]:
+    def _read_all(self, nodes: Sequence[Any]) -> list[Tree]:
         return [self.read(node) for node in nodes if node is not None]
 
-    def _only(self, node: exp.Expression, *names: str) -> None:
+    def _refuse_further_parts(self, node: exp.Expression, *names: str) -> None:
         """Raise PlanError for a node with further parts."""
         if any(value for name, value in node.args.items() if name not in names):
             raise self._refusal(node)
 
     def _read_binary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
-        self._only(node, "this", "expression", "safe", "typed", "negate")
+        self._refuse_further_parts(node, "this", "expression", "safe", "typed", "negate")
         if isinstance(node.expression, exp.Any | exp.All):
             raise self._refusal(node)
-        children = self._all([node.this, node.expression])
+        children = self._read_all([node.this, node.expression])
         sign = f"NOT {sign}" if node.args.get("negate") else sign
         return WrittenTree(kind, children, lambda left, right: f"({left} {sign} {right})")
 
@@ -134,7 +134,7 @@ class _Reader:
 
     def _read_texts(self, node: exp.Expression) -> WrittenTree:
         """Texts side by side are one text."""
-        parts = self._all(node.expressions)
+        parts = self._read_all(node.expressions)
         if not all(part.kind == LITERAL and part.type_text == "string" for part in parts):
             raise self._refusal(node)
         text = "".join(str(part.literal) for part in parts)
@@ -160,10 +160,10 @@ class _Reader:
         return field_of(self.read(node.this), node.expression.name)
 
     def _read_element(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "expressions")
+        self._refuse_further_parts(node, "this", "expressions")
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
             raise self._refusal(node)
-        children = self._all([node.this, node.expressions[0]])
+        children = self._read_all([node.this, node.expressions[0]])
         return WrittenTree("UnresolvedExtractValue", children, lambda text, place: f"{text}[{place}]")
 
     def _read_alias(self, node: exp.Expression) -> WrittenTree:
@@ -179,14 +179,16 @@ class _Reader:
         return WrittenTree("EqualNullSafe", [child], lambda text: f"({text} IS {right.this})")
 
     def _read_in(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "expressions")
+        self._refuse_further_parts(node, "this", "expressions")
         return WrittenTree(
-            "In", self._all([node.this, *node.expressions]), lambda text, *items: f"({text} IN ({', '.join(items)}))"
+            "In",
+            self._read_all([node.this, *node.expressions]),
+            lambda text, *items: f"({text} IN ({', '.join(items)}))",
         )
 
     def _read_between(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "low", "high")
-        children = self._all([node.this, node.args["low"], node.args["high"]])
+        self._refuse_further_parts(node, "this", "low", "high")
+        children = self._read_all([node.this, node.args["low"], node.args["high"]])
         return WrittenTree("Between", children, lambda text, low, high: f"({text} BETWEEN {low} AND {high})")
 
     def _read_escape(self, node: exp.Expression) -> WrittenTree:
@@ -194,10 +196,10 @@ class _Reader:
         return replace(like, render=lambda *texts: f"{like.render(*texts)[:-1]} ESCAPE {sign})")
 
     def _read_case(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "ifs", "default")
+        self._refuse_further_parts(node, "this", "ifs", "default")
         branches = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
         has_subject, has_default = node.this is not None, node.args.get("default") is not None
-        children = self._all([node.this, *branches, node.args.get("default")])
+        children = self._read_all([node.this, *branches, node.args.get("default")])
 
         def render(*texts: str) -> str:
             subject = f" {texts[0]}" if has_subject else ""
@@ -209,13 +211,13 @@ class _Reader:
         return WrittenTree("CaseWhen", children, render)
 
     def _read_if(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "true", "false")
-        children = self._all([node.this, node.args["true"], node.args.get("false") or exp.Null()])
+        self._refuse_further_parts(node, "this", "true", "false")
+        children = self._read_all([node.this, node.args["true"], node.args.get("false") or exp.Null()])
         return WrittenTree(FUNCTION, children, lambda *texts: f"if({', '.join(texts)})", function="if")
 
     def _read_cast(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "to", "safe")
-        type_text = self._type(node.args["to"])
+        self._refuse_further_parts(node, "this", "to", "safe")
+        type_text = self._type_text(node.args["to"])
         is_try = bool(node.args.get("safe"))
         word = "try_cast" if is_try else "cast"
         return WrittenTree(
@@ -226,7 +228,7 @@ class _Reader:
             is_try_cast=is_try,
         )
 
-    def _type(self, node: exp.Expression) -> str:
+    def _type_text(self, node: exp.Expression) -> str:
         """Return a type as Spark writes it, in lower case."""
         if isinstance(node, exp.Interval):
             return f"interval {node.args['unit'].sql('spark')}".lower()
@@ -236,9 +238,9 @@ class _Reader:
         kind = str(node.this.value)
         inner = node.expressions
         if kind in ("ARRAY", "MAP"):
-            return f"{kind.lower()}<{', '.join(map(self._type, inner))}>"
+            return f"{kind.lower()}<{', '.join(map(self._type_text, inner))}>"
         if kind == "STRUCT":
-            fields = ", ".join(f"{in_backticks(field.name)}: {self._type(field.args['kind'])}" for field in inner)
+            fields = ", ".join(f"{in_backticks(field.name)}: {self._type_text(field.args['kind'])}" for field in inner)
             return f"struct<{fields}>"
         if kind == "DECIMAL" and inner:
             digits = [part.name for part in inner]
@@ -246,7 +248,7 @@ class _Reader:
         return TYPES.get(kind, node.sql("spark").lower())
 
     def _read_lambda(self, node: exp.Expression) -> WrittenTree:
-        children = self._all([node.this, *node.expressions])
+        children = self._read_all([node.this, *node.expressions])
         is_single = len(node.expressions) == 1
 
         def render(body: str, *names: str) -> str:
@@ -260,12 +262,12 @@ class _Reader:
         first = node.expressions[0] if node.expressions else None
         if name in WITH_UNIT and isinstance(first, exp.Var):
             kind = "TimestampAdd" if name in ("timestampadd", "dateadd", "date_add") else "TimestampDiff"
-            children, unit = self._all(node.expressions[1:]), first.name
+            children, unit = self._read_all(node.expressions[1:]), first.name
             return WrittenTree(kind, children, lambda left, right: f"{name}({unit}, {left}, {right})")
-        return self._function(name, self._all(node.expressions))
+        return self._call_tree(name, self._read_all(node.expressions))
 
     @staticmethod
-    def _function(name: str, children: list[Tree]) -> WrittenTree:
+    def _call_tree(name: str, children: list[Tree]) -> WrittenTree:
         if not re.fullmatch(r"\w+", name):
             raise PlanError(f"the function {name!r} can't be called by {ADVICE}")
         return WrittenTree(FUNCTION, children, lambda *texts: f"{name}({', '.join(texts)})", function=name)
@@ -276,27 +278,29 @@ class _Reader:
         return WrittenTree(FUNCTION, children, lambda _, text: f"extract({unit} FROM {text})", function="extract")
 
     def _read_trim(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "expression", "position")
+        self._refuse_further_parts(node, "this", "expression", "position")
         side = str(node.args.get("position") or "BOTH")
         if node.args.get("expression") is None:
-            return self._function(
-                {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side], self._all([node.this])
+            return self._call_tree(
+                {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side], self._read_all([node.this])
             )
-        children = self._all([node.this, node.expression])
+        children = self._read_all([node.this, node.expression])
         return WrittenTree(FUNCTION, children, lambda text, signs: f"trim({side} {signs} FROM {text})", function="trim")
 
     def _read_substring(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "start", "length")
-        return self._function("substring", self._all([node.this, node.args.get("start"), node.args.get("length")]))
+        self._refuse_further_parts(node, "this", "start", "length")
+        return self._call_tree(
+            "substring", self._read_all([node.this, node.args.get("start"), node.args.get("length")])
+        )
 
     def _read_position(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "substr", "position")
-        return self._function("position", self._all([node.args["substr"], node.this, node.args.get("position")]))
+        self._refuse_further_parts(node, "this", "substr", "position")
+        return self._call_tree("position", self._read_all([node.args["substr"], node.this, node.args.get("position")]))
 
     def _read_overlay(self, node: exp.Expression) -> WrittenTree:
-        self._only(node, "this", "expression", "from_", "for_")
+        self._refuse_further_parts(node, "this", "expression", "from_", "for_")
         parts = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
-        return self._function("overlay", self._all(parts))
+        return self._call_tree("overlay", self._read_all(parts))
 
     _readers: tuple[tuple[Any, Callable[[_Reader, exp.Expression], WrittenTree]], ...] = (
         (exp.Paren, _read_paren),

@@ -89,7 +89,7 @@ class WrittenTree:
 
 
 class _TriedTree(WrittenTree):
-    """A tree that is null where its only child fails. What is guarded below the child is computed once, before it."""
+    """A tree that is null where its only child fails. Guarded values below the child are computed once, before it."""
 
     @cached_property
     def sql(self) -> str:
@@ -103,7 +103,7 @@ class _TriedTree(WrittenTree):
         def bind_values(node: Tree) -> Tree:
             if not isinstance(node, WrittenTree) or node.kind == LAMBDA:
                 return node  # what is inside depends on the lambda's variables
-            # A lambda in a lambda that has a name of the outer one: Spark can't compute a Python function of it.
+            # Spark can't compute a Python function in a lambda whose variable has a name of the outer lambda's.
             is_of_lambda = node.kind in ATTRIBUTES and node.first_name.startswith(OWN_NAMES)
             if is_of_lambda or _is_bound(node):
                 if id(node) not in places:
@@ -141,7 +141,7 @@ def text_literal(text: str) -> str:
 
 
 def attribute(*names: str) -> WrittenTree:
-    """Return a name, or a field of one."""
+    """Return a name, or a field of what it names."""
     return name_tree("UnresolvedAttribute", *names)
 
 
