@@ -53,7 +53,7 @@ def main() -> None:
         rows = [measured(layout, given.ticks, "as ticks wrote it")]
         spark = open_session(load(environ={"LAKEHOUSE_LAKE_PATH": folder}))
         began = time.monotonic()
-        compaction.cluster(open_lake(spark, layout))
+        compaction.cluster_files(open_lake(spark, layout))
         took = time.monotonic() - began
         rows.append(measured(layout, given.ticks, "laid out by key"))
         show(

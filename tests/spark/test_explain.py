@@ -161,9 +161,9 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     try:
         query.processAllAvailable()
         spark.conf.set(METADATA, '{"topics": "of another commit"}')
-        assert compaction.cluster(open_lake(spark, layout)) == ["events"]
+        assert compaction.cluster_files(open_lake(spark, layout)) == ["events"]
         spark.conf.unset(METADATA)
-        assert compaction.cluster(open_lake(spark, layout)) == [], "one file is not worth it"
+        assert compaction.cluster_files(open_lake(spark, layout)) == [], "one file is not worth it"
         query.processAllAvailable()
     finally:
         query.stop()

@@ -202,7 +202,7 @@ class Job:
             self._look,
             partial(read_ranges, self._bootstrap, self._settings.kafka.options),
             pattern=self._settings.kafka.topic_pattern,
-            own=tuple(sorted(self._app.own_topics)),
+            own_topics=tuple(sorted(self._app.own_topics)),
             max_records_per_tick=run_settings.max_records_per_tick,
             max_bytes_per_tick=run_settings.max_bytes_per_tick,
             max_record_bytes=run_settings.max_record_bytes,

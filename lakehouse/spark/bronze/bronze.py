@@ -55,12 +55,12 @@ class BronzeState:
     topics: Mapping[str, TopicState] = field(default_factory=dict)
 
 
-def create_tables(lake: OpenLake, own: Iterable[str] = ()) -> None:
+def create_tables(lake: OpenLake, own_topics: Iterable[str] = ()) -> None:
     """Create the bronze tables that do not exist yet, one process after the other: every job of a new lake begins so.
 
     Raises LeaseHeld if another process has not created them after a minute.
     """
-    paths = (lake.layout.records, *(lake.layout.own_records(topic) for topic in own))
+    paths = (lake.layout.records, *(lake.layout.own_records(topic) for topic in own_topics))
     if all(map(lake.exists, paths)):
         return
     with Lease(lake.layout.lease("bronze-tables"), "the first table of bronze").acquire_within(CREATION_SECONDS):
@@ -95,16 +95,16 @@ def open_bronze_epoch(lake: OpenLake) -> BronzeState:
     return replace(read_state(lake, own_topics), epoch=epoch)
 
 
-def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
+def read_state(lake: OpenLake, own_topics: Iterable[str] = ()) -> BronzeState:
     """Return how far bronze is, from the last tick's commit, or from the rows if the log no longer has that commit."""
     progress = lake.progress(lake.bronze)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
     coverage = last_coverage(lake.spark, lake.layout.records, progress.tick)
     if coverage is None:
-        return replace(state_from_rows(lake, own), epoch=progress.epoch)
+        return replace(state_from_rows(lake, own_topics), epoch=progress.epoch)
     # The order times of a commit are those before the tick's own rows.
-    return with_order_times(lake, own, BronzeState(progress.epoch, coverage.tick, coverage.topics))
+    return with_order_times(lake, own_topics, BronzeState(progress.epoch, coverage.tick, coverage.topics))
 
 
 def last_coverage(spark: SparkSession, path: str, tick: int | None = None) -> TickCoverage | None:
@@ -118,8 +118,8 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
     if coverage is not None and topic in coverage.topics:
         topic_state = coverage.topics[topic]
         return {topic_state.id: {str(partition): offset for partition, offset in topic_state.next.items()}}
-    own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
-    topic_rows = add_erased_places(lake, read_topic_records(lake, [topic], own))
+    own_topics = [topic] if lake.exists(lake.layout.own_records(topic)) else []
+    topic_rows = add_erased_places(lake, read_topic_records(lake, [topic], own_topics))
     topic_rows = topic_rows.where((F.col("topic") == topic) & (F.col("tick") <= tick))
     next_by_topic_id: dict[str, dict[str, int]] = {}
     for topic_id, partition, offset in map(
@@ -129,7 +129,9 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
     return next_by_topic_id
 
 
-def has_all_records(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[str, int]], tick: int) -> bool:
+def has_all_records(
+    lake: OpenLake, topics: Iterable[str], end_offsets: Mapping[str, Mapping[str, int]], tick: int
+) -> bool:
     """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}."""
     next_by_topic = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
     next_by_topic_id = {
@@ -137,24 +139,24 @@ def has_all_records(lake: OpenLake, topics: Iterable[str], before: Mapping[str, 
     }
     return all(
         offset <= next_by_topic_id.get(topic_id, {}).get(partition, 0)
-        for topic_id, offsets in before.items()
+        for topic_id, offsets in end_offsets.items()
         for partition, offset in offsets.items()
     )
 
 
-def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> BronzeState:
+def with_order_times(lake: OpenLake, own_topics: Iterable[str], state: BronzeState) -> BronzeState:
     """Raise the order times, which are from before the state's tick, by the tick's own rows."""
     if not is_remote(lake.layout.root):
-        paths = _record_paths(lake, own)
+        paths = _record_paths(lake, own_topics)
         return raise_order_times(state, [row for path in paths for row in read_order_times(path, state.tick)])
-    partition_rows = read_all_records(lake, own).where(F.col("tick") == state.tick).groupBy("topic", "partition")
+    partition_rows = read_all_records(lake, own_topics).where(F.col("tick") == state.tick).groupBy("topic", "partition")
     return raise_order_times(state, partition_rows.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
-def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
+def state_from_rows(lake: OpenLake, own_topics: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; they don't show offsets without a record at a tick's end."""
     tick = lake.progress(lake.bronze).tick
-    rows = add_erased_places(lake, read_all_records(lake, own)).where(F.col("tick") <= tick)
+    rows = add_erased_places(lake, read_all_records(lake, own_topics)).where(F.col("tick") <= tick)
     partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
@@ -172,43 +174,43 @@ def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     return BronzeState(0, tick, topic_states)
 
 
-def read_all_records(lake: OpenLake, own: Iterable[str]) -> DataFrame:
+def read_all_records(lake: OpenLake, own_topics: Iterable[str]) -> DataFrame:
     """Return the rows of the main table, and of the topics' own tables."""
-    return reduce(DataFrame.unionByName, [lake.read(path) for path in _record_paths(lake, own)])
+    return reduce(DataFrame.unionByName, [lake.read(path) for path in _record_paths(lake, own_topics)])
 
 
-def _record_paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
-    return [lake.layout.records, *map(lake.layout.own_records, own)]
+def _record_paths(lake: OpenLake, own_topics: Iterable[str]) -> list[str]:
+    return [lake.layout.records, *map(lake.layout.own_records, own_topics)]
 
 
-def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
-    """Return the bronze rows of these topics. Topics in `own` have a physical table of their own.
+def read_topic_records(lake: OpenLake, topics: Iterable[str], own_topics: Iterable[str] = ()) -> DataFrame:
+    """Return the bronze rows of these topics. Topics in `own_topics` have a physical table of their own.
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
     """
-    return _read_topics(lake, topics, own, lambda place: lake.read(place.path))
+    return _read_topics(lake, topics, own_topics, lambda place: lake.read(place.path))
 
 
 def read_ticks(
-    lake: OpenLake, topics: Iterable[str], after_tick: int, to_tick: int, own: Iterable[str] = ()
+    lake: OpenLake, topics: Iterable[str], after_tick: int, to_tick: int, own_topics: Iterable[str] = ()
 ) -> DataFrame:
-    """Return the bronze rows of these topics in the ticks in (after_tick, to_tick]; own: see `read_topic_records`."""
+    """Return the bronze rows of these topics in the ticks in (after_tick, to_tick]. See `read_topic_records`."""
 
     def read_table(place: TablePlace) -> DataFrame:
         recent_rows = read_recent(lake.spark, place, after_tick)
         return lake.read(place.path) if recent_rows is None else recent_rows
 
-    return between_ticks(_read_topics(lake, topics, own, read_table), after_tick, to_tick)
+    return between_ticks(_read_topics(lake, topics, own_topics, read_table), after_tick, to_tick)
 
 
 def _read_topics(
-    lake: OpenLake, topics: Iterable[str], own: Iterable[str], read_table: Callable[[TablePlace], DataFrame]
+    lake: OpenLake, topics: Iterable[str], own_topics: Iterable[str], read_table: Callable[[TablePlace], DataFrame]
 ) -> DataFrame:
     """Return rows of these topics. read_table: called with the place of each of their tables, returns its rows."""
-    topic_names, own = list(topics), set(own)
-    shared_topics = [name for name in topic_names if name not in own]
+    topic_names, own_topics = list(topics), set(own_topics)
+    shared_topics = [name for name in topic_names if name not in own_topics]
     topic_frames = [read_table(lake.bronze).where(F.col("topic").isin(shared_topics))] if shared_topics else []
-    topic_frames += [read_table(own_topic_place(lake.layout, name)) for name in topic_names if name in own]
+    topic_frames += [read_table(own_topic_place(lake.layout, name)) for name in topic_names if name in own_topics]
     return reduce(DataFrame.unionByName, topic_frames)
 
 
@@ -222,9 +224,9 @@ def read_stream_ticks(lake: OpenLake, stream: Stream, after_tick: int, to_tick: 
     return read_ticks(lake, stream.topics, after_tick, to_tick, stream.own_topics)
 
 
-def between_ticks(rows: DataFrame, after: int, up_to: int) -> DataFrame:
+def between_ticks(rows: DataFrame, after_tick: int, to_tick: int) -> DataFrame:
     """Return the rows of the ticks in (after, up_to]."""
-    return rows.where((F.col("tick") > after) & (F.col("tick") <= up_to))
+    return rows.where((F.col("tick") > after_tick) & (F.col("tick") <= to_tick))
 
 
 def raise_order_times(state: BronzeState, orders: Iterable[Any]) -> BronzeState:

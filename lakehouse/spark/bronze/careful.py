@@ -80,7 +80,7 @@ class SuspectBatch:
 
 
 def records_per_tick(feed: Feed, record_bytes: float | None) -> int:
-    """Return how many records of this size a tick may have; None if their size is not known yet."""
+    """Return how many records of this size a tick may have. record_bytes: None if their size is not known yet."""
     if record_bytes is None:
         return min(FIRST_RECORDS, feed.max_records_per_tick)
     return max(1, min(feed.max_records_per_tick, int(feed.max_bytes_per_tick / max(record_bytes, 1.0))))
@@ -88,7 +88,7 @@ def records_per_tick(feed: Feed, record_bytes: float | None) -> int:
 
 def sample_record_bytes(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
     """Return how many bytes a record has on average, by the first records of each range; None if there are none."""
-    record_sizes = [record.size for record in feed.read(starts, first_offsets(starts, ends, SAMPLE))]
+    record_sizes = [record.size for record in feed.read_ranges(starts, first_offsets(starts, ends, SAMPLE))]
     return sum(record_sizes) / len(record_sizes) if record_sizes else None
 
 

@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
+def cluster_files(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
     """Lay out the files of these topics by key where the effort pays; return the topics whose files were laid out.
 
     topics: all of the shared table if left out; topics with a table of their own must be named. OPTIMIZE rewrites a

@@ -24,27 +24,27 @@ WAIT_MS = 10
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 # Returns what Kafka has now of the feed's topics: those in its list, those that match its pattern, and the given ones.
-Look = Callable[[Iterable[str]], Mapping[str, KafkaTopic]]
+LookUpTopics = Callable[[Iterable[str]], Mapping[str, KafkaTopic]]
 # Yields the records at the offsets [start, end) of each partition, one by one.
 ReadRanges = Callable[[Offsets, Offsets], Iterator[RawRecord]]
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The topics to ingest, and how. `options` are Kafka client properties; `look` asks Kafka what it has now (`Look`).
+    """The topics to ingest, and how.
 
-    own: the topics that get a physical table of their own. max_bytes_per_tick: the bytes of keys and values, estimated
-    from the ticks before. max_record_bytes: ingest does not take in a larger record: it stops, or leaves the record out
-    and records a gap (`on_data_loss`).
+    options: of Kafka's clients. look_up_topics: asks Kafka what it has now. own_topics: those that get a physical table
+    of their own. max_bytes_per_tick: the bytes of keys and values, estimated from the ticks before. max_record_bytes:
+    ingest does not take in a larger record: it stops, or leaves the record out and records a gap (`on_data_loss`).
     """
 
     bootstrap_servers: str
     options: Mapping[str, str]
     topics: tuple[str, ...]
-    look: Look
-    read: ReadRanges
+    look_up_topics: LookUpTopics
+    read_ranges: ReadRanges
     pattern: str | None = None
-    own: tuple[str, ...] = ()
+    own_topics: tuple[str, ...] = ()
     max_records_per_tick: int = 5_000_000
     max_bytes_per_tick: int = 2**30
     max_record_bytes: int = 2**25

@@ -87,7 +87,7 @@ class Ingest:
 
     def _take_over(self) -> None:
         self._check_places()
-        bronze.create_tables(self._lake, self._feed.own)
+        bronze.create_tables(self._lake, self._feed.own_topics)
         state = interventions.take_over_bronze(self._lake)
         half_written = bronze.half_written_topics(self._lake, state.tick)
         pinned_topics = self._read_pinned_topics(half_written)
@@ -109,7 +109,7 @@ class Ingest:
         coverage = bronze.last_coverage(self._spark, self._layout.records) or TickCoverage()
         for topic in self._feed.topics:
             has_own_table = self._lake.exists(self._layout.own_records(topic))
-            if has_own_table != (topic in self._feed.own) and coverage.next_offsets(topic):
+            if has_own_table != (topic in self._feed.own_topics) and coverage.next_offsets(topic):
                 raise PlanError(misplaced_topic_message(topic, own=has_own_table))
 
     def _find_gaps(self) -> None:
@@ -139,7 +139,7 @@ class Ingest:
         The rights to a topic may go with the topic: then asking for it by its name is an error.
         """
         lost_ids = {gap.topic_id for gap in self._accepted_gaps if gap.to_offset is None}
-        return self._feed.look(
+        return self._feed.look_up_topics(
             [name for name in self._subscribed_topics() if self._state.topics[name].id not in lost_ids]
         )
 
@@ -199,7 +199,7 @@ class Ingest:
         """
         starts, ends = self._pinned_ranges(pinned_topics)
         frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
-        self._append_tick(frame, ends, {*self._feed.own, *bronze.topics_with_own_table(self._lake)})
+        self._append_tick(frame, ends, {*self._feed.own_topics, *bronze.topics_with_own_table(self._lake)})
         same_topics = [name for name, topic in written_topics.items() if self._state.topics[name].id == topic.id]
         self._state = bronze.with_order_times(self._lake, same_topics, self._state)
 
@@ -263,7 +263,7 @@ class Ingest:
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark continues silently when a topic is deleted and recreated: so ask Kafka for the topics' ids.
-        kafka_topics = self._feed.look(ends)
+        kafka_topics = self._feed.look_up_topics(ends)
         self._forget_recreated(kafka_topics)
         if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
@@ -282,7 +282,9 @@ class Ingest:
                     part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))
                 )
                 self._append_tick(
-                    careful.refuse_larger_records(part_frame, self._feed.max_record_bytes), part_ends, self._feed.own
+                    careful.refuse_larger_records(part_frame, self._feed.max_record_bytes),
+                    part_ends,
+                    self._feed.own_topics,
                 )
         except Exception as error:
             if has_spark_ended():
@@ -313,12 +315,12 @@ class Ingest:
         piece_records = min(feed.max_records_per_tick, careful.PIECE_RECORDS)
         piece_bytes = min(feed.max_bytes_per_tick, careful.PIECE_BYTES)
         for piece in split_into_pieces(
-            feed.read(starts, moved_ends), moved_ends, piece_records, piece_bytes, feed.max_record_bytes
+            feed.read_ranges(starts, moved_ends), moved_ends, piece_records, piece_bytes, feed.max_record_bytes
         ):
             if piece.too_large is not None:
                 self._leave_out(piece.too_large, piece.size)
             elif self._new_ranges(piece.ends)[1]:
-                self._append_tick(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own)
+                self._append_tick(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own_topics)
 
     def _leave_out(self, record: RawRecord, record_bytes: int) -> None:
         reason = f"a record of {record_bytes:,} bytes, larger than max_record_bytes ({self._feed.max_record_bytes:,})"
@@ -345,9 +347,9 @@ class Ingest:
             for name, partitions in moved_ends.items()
         }, moved_ends
 
-    def _append_tick(self, frame: DataFrame, ends: Offsets, own: Iterable[str]) -> None:
+    def _append_tick(self, frame: DataFrame, ends: Offsets, own_topics: Iterable[str]) -> None:
         start_time = time.monotonic()
-        self._state, volume = append_tick(frame, self._layout, self._state, ends, self._run, own)
+        self._state, volume = append_tick(frame, self._layout, self._state, ends, self._run, own_topics)
         if volume.rows:
             self._record_bytes = volume.bytes / volume.rows
         self.tick_seconds = time.monotonic() - start_time

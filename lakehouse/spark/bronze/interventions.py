@@ -180,12 +180,12 @@ def read_interventions(lake: OpenLake, table: str) -> list[Intervention]:
     return [Intervention(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
 
 
-def has_intervention_between(lake: OpenLake, table: str, after: int, up_to: int) -> bool:
+def has_intervention_between(lake: OpenLake, table: str, after_tick: int, to_tick: int) -> bool:
     """Say whether there is an intervention in a table in the ticks (after, up_to]."""
     return (
-        up_to > after
-        and last_intervention_tick(lake) > after
-        and any(after < intervention.at <= up_to for intervention in read_interventions(lake, table))
+        to_tick > after_tick
+        and last_intervention_tick(lake) > after_tick
+        and any(after_tick < intervention.at <= to_tick for intervention in read_interventions(lake, table))
     )
 
 
@@ -216,13 +216,13 @@ def read_fixed_records(lake: OpenLake, interventions: Iterable[Intervention]) ->
     return fixed_records.where("_newest = 1").select(*bronze.COLUMNS)
 
 
-def read_fixed_in_stream(lake: OpenLake, streams: Iterable[str], after: int, up_to: int) -> DataFrame | None:
+def read_fixed_in_stream(lake: OpenLake, streams: Iterable[str], after_tick: int, to_tick: int) -> DataFrame | None:
     """Return the records of the named streams that were fixed in the ticks (after, up_to], as rows of bronze."""
-    if last_intervention_tick(lake) <= after:
+    if last_intervention_tick(lake) <= after_tick:
         return None
     rows = lake.read(lake.layout.interventions).where(F.col("kind") == "fixed")
     stream_names, interventions_by_id = set(streams), dict[str, Intervention]()
-    rows = rows.where((F.col("at") > after) & (F.col("at") <= up_to))
+    rows = rows.where((F.col("at") > after_tick) & (F.col("at") <= to_tick))
     for row in rows.select("at", "id", "details").distinct().collect():
         details = json.loads(row["details"])
         if details.get("stream") in stream_names:

@@ -136,28 +136,28 @@ def append_tick(
     state: bronze.BronzeState,
     ends: Offsets,
     run: str,
-    own: Iterable[str] = (),
+    own_topics: Iterable[str] = (),
 ) -> tuple[bronze.BronzeState, TickVolume]:
     """Append one tick: its own tables first, the main table last. Return the state after it, and what was written.
 
     frame: rows as Spark's Kafka source gives them, with headers: each partition's in one task, by offset. ends: the
     first offset after the tick, by topic and partition. run: the id of the writer's run, for the commit's metadata.
-    own: the topics with a table of their own. Delta skips a table that has the tick already. Raises Fenced when another
-    writer has taken over.
+    own_topics: those with a table of their own. Delta skips a table that has the tick already. Raises Fenced when
+    another writer has taken over.
     """
     tick = state.tick + 1
     next_state = _advance_state(state, ends, tick)
     content = BronzeTick(topics=next_state.topics, run=run)
     target = Progress(state.epoch, tick)
     stamped_rows = stamp_rows(frame, state, tick, ends)
-    own = [topic for topic in own if topic in ends]
-    if own:
+    own_topics = [topic for topic in own_topics if topic in ends]
+    if own_topics:
         # Read Kafka once for several writes; a read that fails does so before the first write.
         stamped_rows = stamped_rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        orders, volume = _append_to_tables(stamped_rows, layout, own, target, content)
+        orders, volume = _append_to_tables(stamped_rows, layout, own_topics, target, content)
     finally:
-        if own:
+        if own_topics:
             stamped_rows.unpersist()
     moved_partitions = {
         (topic, partition)
@@ -168,12 +168,12 @@ def append_tick(
     if orders is None or not moved_partitions <= {(row.topic, row.partition) for row in orders}:
         # A killed writer had written an own table already, and Spark observed nothing; or a partition ends with offsets
         # that have no record. Then read the order times back.
-        return bronze.with_order_times(OpenLake(frame.sparkSession, layout), own, next_state), volume
+        return bronze.with_order_times(OpenLake(frame.sparkSession, layout), own_topics, next_state), volume
     return bronze.raise_order_times(next_state, orders), volume
 
 
 def _append_to_tables(
-    stamped_rows: DataFrame, layout: Layout, own: list[str], target: Progress, content: BronzeTick
+    stamped_rows: DataFrame, layout: Layout, own_topics: list[str], target: Progress, content: BronzeTick
 ) -> tuple[list[Any] | None, TickVolume]:
     """Append a tick's rows to their tables; return the last order times (None if a table had the tick) and the size."""
     last_order = F.when(F.col("_last"), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
@@ -181,11 +181,11 @@ def _append_to_tables(
     orders: list[Any] = []
     row_count = byte_count = 0
     is_skipped = False
-    table_parts = [(own_topic_place(layout, topic), F.col("topic") == topic) for topic in own]
-    table_parts.append((bronze_place(layout), ~F.col("topic").isin(own) if own else F.lit(True)))
+    table_parts = [(own_topic_place(layout, topic), F.col("topic") == topic) for topic in own_topics]
+    table_parts.append((bronze_place(layout), ~F.col("topic").isin(own_topics) if own_topics else F.lit(True)))
     for place, condition in table_parts:
         observation = Observation()
-        part_rows = stamped_rows.where(condition) if own else stamped_rows
+        part_rows = stamped_rows.where(condition) if own_topics else stamped_rows
         observed_rows = part_rows.observe(
             observation,
             F.collect_set(last_order).alias("orders"),

@@ -183,7 +183,7 @@ class _Changes:
 
     def _folded_changes(self) -> DataFrame:
         of_state, final, records = self._of_state, self._shows_final, self._arriving_records()
-        changes = self._fold.changes(records, self._changelog_base, kept=of_state, final=final)
+        changes = self._fold.changes(records, self._changelog_base, of_state=of_state, final_only=final)
         if final:
             return self._closed_changes(changes, records)
         return changes if of_state else self._fold.without_markers(changes)

@@ -136,7 +136,7 @@ class OrderedHistoryFold(PythonFold):
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
         return history_rows.with_times(super().visible_fields(stream_rows), len(self.table.group))
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         raise NotImplementedError  # the plan refuses what reads them
 
     def _may_change(self, bounds: KeyBounds) -> Column:

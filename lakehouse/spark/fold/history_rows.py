@@ -61,7 +61,7 @@ class SqlHistoryFold(TableFold):
     def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:
         return self.overlay_rows(rows, self.changed_rows(self.timely_records(records), rows))
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         raise NotImplementedError  # the plan refuses what reads them
 
     def touched_rows(self, rows: DataFrame, records: DataFrame) -> DataFrame:

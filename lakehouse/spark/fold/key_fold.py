@@ -28,10 +28,10 @@ class KeyFold:
         arrow_output: pa.StructType,
         arrow_input: pa.StructType,
         *,
-        whole: bool,
+        keeps_accumulators: bool,
     ) -> None:
-        """tallies: count the rules' errors. whole: every change has its accumulators."""
-        self._operator, self._every_change, self._keeps_accumulators = operator, every_change, whole
+        """tallies: count the rules' errors. keeps_accumulators: whether every change has its accumulators."""
+        self._operator, self._every_change, self._keeps_accumulators = operator, every_change, keeps_accumulators
         self._rules, self._tallies = rules, tallies
         self._names = [form.name for form in forms]
         self._accumulator_names = [form.accumulator for form in forms]

@@ -54,11 +54,11 @@ class LatestFold(TableFold):
     def rows_after(self, rows: DataFrame | None, records: DataFrame) -> DataFrame:
         return self.overlay_rows(rows, self.new_rows(records))
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         changes = records.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
         if self.table.stream.undoes:
             changes = drop_replaced_halves(self.table, changes, F.col("_tombstone"))
-        looks_back = self.table.looks_back and not kept
+        looks_back = self.table.looks_back and not of_state
         return self.with_opening_rows(changes, opening_rows.touched_rows(changes) if looks_back else None)
 
 
@@ -117,7 +117,7 @@ class LatestSentFold(LatestFold):
         rows_after = super().rows_after(rows, records)
         return rows_after.drop("_unsent")
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         changes = records.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
         changes = self.with_opening_rows(changes, opening_rows.touched_rows(changes))
         last_values = {

@@ -109,7 +109,7 @@ class LatestByOrderFold(LatestFold):
         all_rows = rows.unionByName(new_rows)
         return all_rows.groupBy(*self.table.key).agg(last_row).select(*self.table.key, "_last.*")
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         """Return the records that were not older than the record that their key had then."""
         changes = self._judge(records).where("NOT _late").withColumn("_event_time_ms", F.col("rowtime"))
         changes = changes.drop("_late", "rowtime", "_part", "_time", "_horizon", "_tail", "_watermark")

@@ -61,14 +61,14 @@ class PythonFold(AggregateFold):
         """Return the late ones of all records of a table: the group's columns, the window's, `_position`."""
         return self._late_rows(self._fold_keys(records, None))
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         base_rows = opening_rows.near_rows(records, self.bound_columns, self._may_change)
         folded_keys = self._fold_keys(records, base_rows, every_change=True)
         changes = self._changed_rows(folded_keys)
         changes = changes.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
-        if base_rows is None or kept or not self.table.looks_back:
+        if base_rows is None or of_state or not self.table.looks_back:
             return changes
-        if final:
+        if final_only:
             return self.with_opening_rows(changes, opening_rows.closing_rows())
         group_columns = self.table.group
         group_keys = folded_keys.select(*group_columns).alias("k")
@@ -206,7 +206,7 @@ class PythonFold(AggregateFold):
         tallies = {form.name: Tally() for form in forms if is_function(form)}
         rules = tuple(with_tally(form, tallies.get(form.name)) for form in forms)
         # Whether a change is suppressed depends on its result.
-        keeps_all = self.table.find(Suppress) is not None
+        keeps_accumulators = self.table.find(Suppress) is not None
         key_fold = KeyFold(
             self.table.rule(rules),
             rules,
@@ -215,7 +215,7 @@ class PythonFold(AggregateFold):
             every_change,
             arrow_output,
             arrow_input,
-            whole=keeps_all,
+            keeps_accumulators=keeps_accumulators,
         )
 
         def fold(key_batch: pa.Array) -> pa.Array:

@@ -55,13 +55,13 @@ class SqlFold(AggregateFold):
         )
         return self.overlay_rows(rows, touched_rows)
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         """Return the accumulators after each record, beginning from those of the table's rows."""
         table, forms = self.table, self.forms
         undo_columns = [UNDO] if table.stream.undoes else []
         input_columns = [f"_in_{form.name}" for form in forms]
         units = self.timely_records(records).select(*table.key, *input_columns, "rowtime", "_position", *undo_columns)
-        base_rows = opening_rows.closing_rows() if final else opening_rows.touched_rows(units)
+        base_rows = opening_rows.closing_rows() if final_only else opening_rows.touched_rows(units)
         if base_rows is not None:
             accumulators = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
             null_position = F.lit(None).cast(dict(base_rows.dtypes)["_position"]).alias("_position")

@@ -187,13 +187,13 @@ class TableFold(RowMerge, ABC):
         """
 
     @abstractmethod
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         """Return the changes of the kept rows, record by record, as if each batch had one record.
 
-        records: those that arrived, with units as inputs. kept: no operator looks back at the rows before a change.
-        final: only the last row of each window that closes counts. Columns: key, values, what is kept beside them,
-        `_tombstone`, `_event_time_ms`, `_position`, and `_step` where a record makes several changes. The rows from
-        which the changes begin are among them, with a null `_position`.
+        records: those that arrived, with units as inputs. of_state: the changes are shown as they are, so no operator
+        looks back at the rows before a change. final_only: only the last row of each window that closes counts.
+        Columns: key, values, what is kept beside them, `_tombstone`, `_event_time_ms`, `_position`, and `_step` where a
+        record makes several changes. The rows from which the changes begin are among them, with a null `_position`.
         """
 
     def is_shown(self) -> Column:

@@ -1,6 +1,6 @@
 """The fold of a history that tracks some columns: one row for a run of points that say the same in them.
 
-What is kept is each point, as a history without `track` has it: a late record can part a run, and needs the order, or
+The table keeps each point, as a history without `track` has it: a late record can part a run, and needs the order, or
 the accumulators, of a point within it. The first point of a run is shown, until the end of the run. The columns beside
 those of the points' own fold, in the state only:
 
@@ -79,7 +79,7 @@ class TrackedHistoryFold(TableFold):
         points = points.withColumn("_is_gone", F.lit(False)).withColumn("_is_detached", F.lit(False))
         return self._with_runs(points).drop("_is_gone", "_is_detached")
 
-    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, kept: bool, final: bool) -> DataFrame:
+    def changes(self, records: DataFrame, opening_rows: OpeningRows, *, of_state: bool, final_only: bool) -> DataFrame:
         raise NotImplementedError  # the plan refuses what reads them
 
     def is_shown(self) -> Column:

@@ -22,7 +22,7 @@ from lakehouse.lake.place import TablePlace
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.commit_number import EVER, NO_TICK
 from lakehouse.settings.config import Upkeep
-from lakehouse.spark.bronze.compaction import cluster
+from lakehouse.spark.bronze.compaction import cluster_files
 from lakehouse.spark.history import anchors
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -191,7 +191,7 @@ def plan_bronze(lake: OpenLake, own_topics: Iterable[str], policy: UpkeepPolicy)
     """Plan the upkeep of bronze and its writer's other tables. own_topics: those with a table of their own."""
 
     def cluster_by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
-        return lambda session, table_path: cluster(lake, topics)
+        return lambda session, table_path: cluster_files(lake, topics)
 
     # A tick may end up in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
     stages = _plan_unkeyed(lake, [lake.layout.records], policy, cluster_by_key(None))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_schemas
 from lakehouse.plan.expectation import Expectation
+from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.expression.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.time import future_time
@@ -71,25 +72,37 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
     )
     frame = frame.select(*visible_columns, *own_columns)
     if source.event_time is not None:
-        event_time = epoch_ms(frame, column_of(source.event_time))
-        # A null value has no columns from which to take the time: the record keeps its own time, or that of a delete.
-        keeps_own_time = F.col("_tombstone") | F.col("_bad")
-        own_time = F.col("rowtime")
-        if source.times_deletes:
-            time_of_delete = F.col("_deleted_ms")
-            if source.max_ahead is not None:
-                is_near = F.coalesce(time_of_delete - F.col("_judged_by") <= source.max_ahead, F.lit(True))
-                time_of_delete = F.when(is_near, time_of_delete)
-            own_time = F.coalesce(F.when(~F.col("_bad"), time_of_delete), own_time)
-        frame = frame.withColumn("rowtime", F.when(keeps_own_time, own_time).otherwise(event_time))
-    has_no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
-    if source.max_ahead is not None:
-        # Where it counts, both times lie in the years 1 to 9999, so their difference does not overflow.
-        valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
-        is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
-        has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
-    is_bad = reduce(or_, map(is_unmet, source.judged_expectations), F.col("_bad") | has_no_time)
+        frame = _with_event_time(frame, source, source.event_time)
+    is_bad = reduce(or_, map(is_unmet, source.judged_expectations), F.col("_bad") | _has_no_time(source))
     return _computed_once(frame.withColumn("_bad", is_bad).drop("_judged_by", "_deleted_ms"))
+
+
+def _with_event_time(frame: DataFrame, source: Source, event_time: Expression) -> DataFrame:
+    """Return decoded records with the source's event time as `rowtime`.
+
+    A null value has no columns from which to take the time: the record keeps its own time, or that of a delete.
+    """
+    keeps_own_time = F.col("_tombstone") | F.col("_bad")
+    own_time = F.col("rowtime")
+    if source.times_deletes:
+        time_of_delete = F.col("_deleted_ms")
+        if source.max_ahead is not None:
+            is_near = F.coalesce(time_of_delete - F.col("_judged_by") <= source.max_ahead, F.lit(True))
+            time_of_delete = F.when(is_near, time_of_delete)
+        own_time = F.coalesce(F.when(~F.col("_bad"), time_of_delete), own_time)
+    event_ms = epoch_ms(frame, column_of(event_time))
+    return frame.withColumn("rowtime", F.when(keeps_own_time, own_time).otherwise(event_ms))
+
+
+def _has_no_time(source: Source) -> Column:
+    """Return whether a decoded record has no valid event time, or one that is too far ahead; never null."""
+    has_no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
+    if source.max_ahead is None:
+        return has_no_time
+    # Where it counts, both times lie in the years 1 to 9999, so their difference does not overflow.
+    valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
+    is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
+    return has_no_time | F.coalesce(is_too_far, F.lit(False))
 
 
 def is_unmet(expectation: Expectation) -> Column:
