@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 
 from lakehouse.cli.start.job import run_part
-from lakehouse.cli.start.run_signals import own_process
+from lakehouse.cli.start.run_signals import claim_process
 
 if __name__ == "__main__":
-    own_process()
+    claim_process()
     sys.exit(run_part("ingest", sys.argv[1:], __doc__))

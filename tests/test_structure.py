@@ -263,4 +263,4 @@ def test_commands_print_by_one_module_that_escapes_what_a_terminal_obeys() -> No
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if printing.search(line) and not re.search(r"def |importlib\.metadata\.version|show\.escaped", line)
     ]
-    assert actual == [], "use show.say, show.table, show.as_json"
+    assert actual == [], "use show.say, show.print_table, show.print_json"

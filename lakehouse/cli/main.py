@@ -17,11 +17,11 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli import groups
-from lakehouse.cli.start.run_signals import own_process
+from lakehouse.cli.start.run_signals import claim_process
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message, java_error_message
 from lakehouse.cli.terminal.options import JSON
-from lakehouse.cli.terminal.waiting import phases_shown
+from lakehouse.cli.terminal.waiting import show_phases
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
@@ -117,12 +117,12 @@ def _open_missing_streams() -> None:
 
 
 def run() -> None:
-    """The console entry of pyproject.toml."""
+    """Run the console entry of pyproject.toml."""
     _open_missing_streams()
     sys.excepthook = show_trace
     allow_keeping(allowed=True)
-    own_process()
-    with phases_shown(quiet=JSON in sys.argv):
+    claim_process()
+    with show_phases(quiet=JSON in sys.argv):
         code = main(sys.argv[1:])
     _end_process(code)
 

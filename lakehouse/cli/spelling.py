@@ -23,9 +23,9 @@ class RenamedOptions(BoundedNumbers):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line in the present or the earlier spelling."""
-        return super().parse_args(ctx, self.present(ctx, args))
+        return super().parse_args(ctx, self.respell(ctx, args))
 
-    def present(self, ctx: Any, args: list[str]) -> list[str]:
+    def respell(self, ctx: Any, args: list[str]) -> list[str]:
         """Return a command line in the present spelling."""
         own_options = {name for param in self.params for name in param.opts}
         end_of_options = args.index("--") if "--" in args else len(args)
@@ -35,10 +35,10 @@ class RenamedOptions(BoundedNumbers):
 class ApplicationFirst(RenamedOptions):
     """A command that accepts the earlier order: the application first, in front of its tables."""
 
-    def present(self, ctx: Any, args: list[str]) -> list[str]:
+    def respell(self, ctx: Any, args: list[str]) -> list[str]:
         """Return a command line in the present spelling, with an application that comes first as an option."""
-        args = super().present(ctx, args)
-        parsed_line = self._read(ctx, args)
+        args = super().respell(ctx, args)
+        parsed_line = self._read_line(ctx, args)
         if parsed_line is None or not parsed_line[0] or parsed_line[2].get("app"):
             return args
         words, too_many, options = parsed_line
@@ -49,13 +49,13 @@ class ApplicationFirst(RenamedOptions):
             other_words = [*args[:position], *args[position + 1 :]]
             if (
                 word == words[0]
-                and (parsed_rest := self._read(ctx, other_words))
+                and (parsed_rest := self._read_line(ctx, other_words))
                 and parsed_rest == (words[1:], 0, options)
             ):
                 return [f"--app={word}", *other_words]
         return args
 
-    def _read(self, ctx: Any, args: list[str]) -> tuple[list[str], int, dict[str, Any]] | None:
+    def _read_line(self, ctx: Any, args: list[str]) -> tuple[list[str], int, dict[str, Any]] | None:
         """Return a line's words that are no options, the number of surplus words, and the options; None if wrong."""
         try:
             values_by_name, words_left, _ = self.make_parser(ctx).parse_args(list(args))

@@ -22,7 +22,10 @@ _YEAR = re.compile(r"[0-9]{4}-")
 
 @dataclass(frozen=True, slots=True)
 class OffsetBound:
-    """Where to begin or to end in each partition. kind: what number means; an offset below 0 counts from the end."""
+    """The begin, or the end, of a reading in each partition.
+
+    kind: the meaning of number; an offset below 0 counts from the end.
+    """
 
     kind: Literal["beginning", "end", "offset", "time"]
     number: int = 0

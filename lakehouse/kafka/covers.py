@@ -43,7 +43,7 @@ NextOffsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """How far the records of a changelog go.
+    """The extent of a published changelog.
 
     topic: the id of the changelog's topic. of: the name of the table, or of the stream. table: the table's id; None for
     a stream. declared: the fingerprint of the table's declaration. tick: the last tick that is published completely.
@@ -113,7 +113,7 @@ def read_newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) 
 
 
 def removed_fault(cluster: Cluster, topic: str) -> str | None:
-    """Return what is wrong if Kafka removed records of a compacted topic by their age, or by a request; else None.
+    """Return a message if Kafka removed records of a compacted topic by their age, or by a request; else None.
 
     Compaction never moves the first offset of a partition: whatever does, removes the newest records of keys, too.
     """
@@ -127,9 +127,9 @@ def removed_fault(cluster: Cluster, topic: str) -> str | None:
 
 
 def partitions_fault(cluster: Cluster, topic: str, cover: Cover) -> str | None:
-    """Return what is wrong if a table's changelog, or its state, has other partitions than under a cover; else None.
+    """Return a message if a table's changelog, or its state, has other partitions than under a cover; else None.
 
-    What a topic that is gone had is not asked here.
+    A topic that is gone has no fault here.
     """
     counts_by_topic = {topic: cover.partitions}
     if cover.state_partitions:

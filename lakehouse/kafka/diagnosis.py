@@ -1,7 +1,7 @@
-"""Why a broker can't be reached with the client's settings: asked by a connection of our own, said in a sentence.
+"""Finds out why a broker can't be reached with the client's settings, by a connection of its own.
 
-librdkafka says of a wrong authority, an expired certificate and a certificate for another host the same; and of a port
-that speaks TLS to a client that does not, nothing.
+librdkafka says the same about a wrong authority, an expired certificate and a certificate for another host; and nothing
+about a port that speaks TLS to a client that does not.
 """
 
 from __future__ import annotations

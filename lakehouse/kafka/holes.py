@@ -28,7 +28,7 @@ HOLES_AT_ONCE = 100_000
 
 
 class HoleCounts(NamedTuple):
-    """How many offsets of some holes are of each kind, and the first offset of kind `there`."""
+    """The numbers of offsets in some holes by their kind, and the first offset of kind `there`."""
 
     expired: int = 0
     aborted: int = 0

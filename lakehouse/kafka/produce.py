@@ -67,7 +67,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
             failed_count, reason = failed_count + 1, reason or error.str()
 
     with _ONE_AT_A_TIME:
-        producer = _producer(bootstrap_servers, frozenset(options.items()))
+        producer = _open_producer(bootstrap_servers, frozenset(options.items()))
         try:
             for record in records:
                 _check_record(record, sent_count + 1, topic, partitions)
@@ -81,7 +81,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
                 producer.poll(0.1)
             missing_count = failed_count + sent_count - delivered_count
             if missing_count:
-                _producer.cache_clear()  # the producer may be in a state from which it can't recover
+                _open_producer.cache_clear()  # the producer may be in a state from which it can't recover
     if missing_count:
         raise KafkaUnavailable(
             f"{missing_count} of {sent_count} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
@@ -92,7 +92,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
 
 
 @lru_cache(maxsize=4)
-def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
+def _open_producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
     """Return a producer, cached: a new idempotent producer waits half a second for its producer id."""
     producer_settings = {
         "linger.ms": "5",

@@ -58,7 +58,7 @@ class SnapshotRow(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """How many rows of a snapshot are new, changed, and gone."""
+    """The numbers of rows of a snapshot that are new, changed, and gone."""
 
     inserted: int
     updated: int
@@ -79,11 +79,11 @@ def create_topic(cluster: Cluster, topic: str, partitions: int) -> None:
     except KafkaUnavailable:
         raise
     except LakehouseError:
-        if not _appears(cluster, topic):
+        if not _wait_for_topic(cluster, topic):
             raise
 
 
-def _appears(cluster: Cluster, topic: str) -> bool:
+def _wait_for_topic(cluster: Cluster, topic: str) -> bool:
     """Say whether a topic is there, at the latest in some seconds."""
     deadline = time.monotonic() + CREATED_SECONDS
     while topic not in cluster.names():
@@ -116,14 +116,14 @@ class SnapshotTopic:
         for message in read_topic(cluster, options, topic):
             self._take_in(message, times)
 
-    def expect(self, known_keys: set[bytes], newest_ms: int) -> None:
+    def expect_known_rows(self, known_keys: set[bytes], newest_ms: int) -> None:
         """Let the first snapshot after a time delete the rows that it does not have, though the topic lacks them, too.
 
         For rows that readers have from an earlier topic of this name. newest_ms: the time of their newest record.
         """
         self._known_keys, self._known_ms = known_keys, newest_ms
 
-    def lacks(self, time_ms: int) -> bool:
+    def lacks_snapshot(self, time_ms: int) -> bool:
         """Say whether a snapshot of this time is yet to be compared with the topic."""
         return (self.snapshot_ms is None or time_ms > self.snapshot_ms) and time_ms not in self._unchanged
 
@@ -166,7 +166,7 @@ class SnapshotTopic:
         if value is None:
             self._values.pop(key, None)
         else:
-            self._values[key] = _hash(value if isinstance(value, bytes) else str(value).encode())
+            self._values[key] = _hash_value(value if isinstance(value, bytes) else str(value).encode())
 
     def write(self, time_ms: int, rows: Iterable[SnapshotRow], *, allow_empty: bool) -> Differences:
         """Write what differs between a snapshot and the topic in one transaction; return how much that is.
@@ -188,7 +188,7 @@ class SnapshotTopic:
                         "Expected one row a key."
                     )
                 keys.add(row.key)
-                value_hash = _hash(row.value)
+                value_hash = _hash_value(row.value)
                 if self._values.get(row.key) != value_hash:
                     self._check_size(_as_record(time_ms, row), row)
                     new_hashes[row.key] = value_hash
@@ -290,5 +290,5 @@ def _time_header(time_ms: int) -> tuple[str, bytes]:
     return TIME_HEADER, str(time_ms).encode()
 
 
-def _hash(value: bytes) -> bytes:
+def _hash_value(value: bytes) -> bytes:
     return hashlib.blake2b(value, digest_size=16).digest()

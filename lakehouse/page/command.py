@@ -17,7 +17,7 @@ from typing import Any
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.formats.values.json_text import JsonNumber, parse_object, write_parsed
 from lakehouse.page.applications import Application
-from lakehouse.page.cells import check_key, cut_text, json_cell
+from lakehouse.page.cells import cells_of_row, check_key, cut_text, json_cell
 from lakehouse.passed_on import variables_passed_on
 
 EXPLAIN_SECONDS = 60.0
@@ -205,13 +205,13 @@ def _explained_row_cells(explained_row: dict[str, Any]) -> dict[str, Any]:
             step_field: step.get(step_field)
             for step_field in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")
         }
-        | {"key": json_cell(step["key"]), "value": _record_cells(step["value"]), "row": _row_cells(step["row"])}
+        | {"key": json_cell(step["key"]), "value": _record_cells(step["value"]), "row": cells_of_row(step["row"])}
         for step in explained_row["steps"]
     ]
     return {
         **explained_row,
-        "key": _row_cells(explained_row["key"]),
-        "found": _row_cells(explained_row["found"]),
+        "key": cells_of_row(explained_row["key"]),
+        "found": cells_of_row(explained_row["found"]),
         "steps": step_cells,
     }
 
@@ -229,9 +229,5 @@ def _published_record_cells(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record_cells(value: Any) -> Any:
-    """Return a record's value, by its columns if it has any: as text, a decimal would stand in quotes."""
-    return _row_cells(value) if isinstance(value, dict) else json_cell(value)
-
-
-def _row_cells(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if row is None else {name: json_cell(value) for name, value in row.items()}
+    """Return a record's value, by its columns if it has any: in a text of the whole a decimal would be in quotes."""
+    return cells_of_row(value) if isinstance(value, dict) else json_cell(value)

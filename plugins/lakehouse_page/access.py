@@ -1,4 +1,4 @@
-"""Who may see what: Airflow's own users, by Airflow's own rules.
+"""Access to the page: for Airflow's own users, by Airflow's own rules.
 
 The page, and each of its files, is for everybody who may read assets, as tables are assets. The content of an
 application's lake is for those who may read its DAGs.

@@ -19,7 +19,7 @@ from lakehouse.settings.config import Airflow, Options
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "airflow")
-    made.make()
+    made.make_folders()
     return made
 
 

@@ -81,7 +81,7 @@ def test_csv_is_as_it_is_for_a_program_and_escaped_on_a_terminal(lake: Path, lak
 
 def test_half_a_character_causes_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     show.say("x\ud800y")
-    show.as_json({"k": "\ud800\U000e0041"})
+    show.print_json({"k": "\ud800\U000e0041"})
     shown, line = capsys.readouterr().out.splitlines()
     assert shown == "x\\ud800y"
     assert json.loads(line) == {"k": "\ud800\U000e0041"}

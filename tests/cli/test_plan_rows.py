@@ -36,7 +36,7 @@ def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
 
 
 def test_a_plan_has_them_as_json_and_a_change_that_was_made_has_not(capsys):
-    show.as_json(change_as_json(VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
+    show.print_json(change_as_json(VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
     data = json.loads(capsys.readouterr().out)
     assert (data["changed"], data["changes"][1]["after"]) == (7, {"n": 2, "city": "Rome", "sum": "0.10"})
     assert "changes" not in change_as_json(VISITS, Backfilled(Difference(1, 0, 7), 4), plan=False)

@@ -31,7 +31,8 @@ def test_a_cell(value, text):
 
 
 def test_json_has_no_numbers_that_json_lacks(capsys):
-    show.as_json({"nan": float("nan"), "sums": [float("inf"), Decimal("2.50")], "at": datetime(2013, 6, 1, tzinfo=UTC)})
+    values = {"nan": float("nan"), "sums": [float("inf"), Decimal("2.50")], "at": datetime(2013, 6, 1, tzinfo=UTC)}
+    show.print_json(values)
     assert json.loads(capsys.readouterr().out) == {
         "nan": "NaN",
         "sums": ["Infinity", "2.50"],

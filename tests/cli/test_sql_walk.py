@@ -11,9 +11,9 @@ import pytest
 
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.page.applications import read_application
-from lakehouse.page.overview import overview
+from lakehouse.page.overview import read_overview
 from lakehouse.page.row_history import row_history
-from lakehouse.page.versions import versions
+from lakehouse.page.versions import list_versions
 
 from .conftest import Command
 
@@ -82,12 +82,12 @@ def test_an_application_in_sql_is_run_and_asked(spark, folder: Path, broker: Bro
 
     ran("airflow", "add", "app.sql", "--name", "visits", "--json")
     app = read_application(folder / ".lakehouse" / "airflow" / "applications", "visits")
-    facts = overview(app)
+    facts = read_overview(app)
     assert ["stream:MYSTREAM", f"table:{TABLE.upper()}"] in facts["edges"]
     shown = facts["tables"][TABLE.upper()]
     assert (shown["rows"], shown["tick"], shown["key"], shown["behind_records"]) == (2, 2, ["USERNAME"], 0)
     of = app.table(TABLE.upper())
-    assert [item["rows"] for item in versions(app, of)["versions"]][-1] == 2
+    assert [item["rows"] for item in list_versions(app, of)["versions"]][-1] == 2
     history = row_history(app, of, "alice", None, 10)["changes"]
     assert [(item["change"], item["after"]["N"]) for item in history] == [("updated", 3), ("inserted", 2)]
 

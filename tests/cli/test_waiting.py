@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.terminal.waiting import PhaseLines, called_repeatedly, phases_shown
+from lakehouse.cli.terminal.waiting import PhaseLines, call_repeatedly, show_phases
 from lakehouse.phases import phase
 
 COMMAND = """
@@ -65,14 +65,14 @@ def test_a_job_that_waits_says_so_once() -> None:
 
 
 def test_nothing_is_said_of_what_takes_an_instant(capsys: pytest.CaptureFixture[str]) -> None:
-    with phases_shown(quiet=False), phase("Spark"):
+    with show_phases(quiet=False), phase("Spark"):
         time.sleep(0.6)
     assert capsys.readouterr().err == ""
 
 
 def test_a_look_that_is_under_way_ends_with_the_block() -> None:
     looks: list[float] = []
-    with called_repeatedly(looks.append):
+    with call_repeatedly(looks.append):
         time.sleep(0.6)
     count = len(looks)
     time.sleep(0.5)

@@ -69,8 +69,8 @@ def test_a_topic_is_each_snapshot_after_it(cluster, records):
         assert folded(messages) == table
         assert len(messages) == record_count
         before = table
-        assert not topic.lacks(number)
-        assert topic.lacks(number + 1)
+        assert not topic.lacks_snapshot(number)
+        assert topic.lacks_snapshot(number + 1)
 
 
 def test_nothing_of_a_snapshot_is_written_that_can_not_be_read_to_its_end(cluster, records):
@@ -89,7 +89,7 @@ def test_nothing_of_a_snapshot_is_written_that_can_not_be_read_to_its_end(cluste
     ):
         with pytest.raises(ConfigError, match=message):
             topic.write(2, rows, allow_empty=False)
-    assert topic.lacks(2)
+    assert topic.lacks_snapshot(2)
     assert folded(records("snap-cut")) == {b"a": b"1"}
     assert topic.write(2, [], allow_empty=True) == (0, 0, 1)
     assert folded(records("snap-cut")) == {}

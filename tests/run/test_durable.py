@@ -59,7 +59,7 @@ def test_the_history_of_drills_has_the_newest_first_and_takes_no_half_file(tmp_p
         [("2026-11-22T10:00:00+00:00", "orders"), ("2026-11-22T09:00:00+00:00", "orders"),
          ("2026-11-22T11:00:00+00:00", "more_orders")]
     ):  # fmt: skip
-        logbook.remember(layout, logbook.Drill(at, table, tick, 2, 3, 4.0, ok=True))
+        logbook.add_to_history(layout, logbook.Drill(at, table, tick, 2, 3, 4.0, ok=True))
     Path(layout.drills, "20261122T120000.orders.json.7.new").write_text('{"table": "ord')  # its writer was killed
     assert [entry["tick"] for entry in logbook.read_history(layout, "orders")] == [0, 1]
     assert [entry["tick"] for entry in logbook.read_history(layout)] == [2, 0, 1]

@@ -34,7 +34,7 @@ from lakehouse.run.repair.fixes import (
     StillBad,
     bytes_of_text,
     fixed_records,
-    unchanged,
+    leave_unchanged,
 )
 from lakehouse.run.start.application import find_app, load_function
 from lakehouse.semantics.record import Record
@@ -124,12 +124,14 @@ def test_an_edit(lake: Layout) -> None:
 
 
 def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
-    made = fixed_records(lake, app("amount string"), "orders", ALL_RECORDS, unchanged)
+    made = fixed_records(lake, app("amount string"), "orders", ALL_RECORDS, leave_unchanged)
     assert offsets(made) == ([1, 2], [0, 3, 4])
     assert all(item.value == VALUES[item.was.record.offset] for item in made.fixed)
     # The declaration differs in other ways, too.
-    assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL_RECORDS, unchanged))[0] == []
-    (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL_RECORDS, unchanged).bad
+    assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL_RECORDS, leave_unchanged))[0] == []
+    (still, *_) = fixed_records(
+        lake, app("amount string", topic="web-orders"), "orders", ALL_RECORDS, leave_unchanged
+    ).bad
     assert still.reason == "it is not of topic 'web-orders', which the stream reads now"
 
 
@@ -166,10 +168,10 @@ def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]
         ::-1
     ][:2]
     if found:
-        assert offsets(fixed_records(lake, app(), "orders", choice, unchanged)) == ([], found)
+        assert offsets(fixed_records(lake, app(), "orders", choice, leave_unchanged)) == ([], found)
     else:
         with pytest.raises(NotFound, match="no quarantined record was chosen"):
-            fixed_records(lake, app(), "orders", choice, unchanged)
+            fixed_records(lake, app(), "orders", choice, leave_unchanged)
 
 
 def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
@@ -200,7 +202,7 @@ def test_names_that_do_not_exist(lake: Layout) -> None:
     with pytest.raises(NotFound, match=r"stream 'clicks' has no quarantine .* There are: orders"):
         read_quarantined(lake, "clicks")
     with pytest.raises(PlanError, match=r"stream 'clicks' is not in this application. There are: orders"):
-        fixed_records(lake, app(), "clicks", ALL_RECORDS, unchanged)
+        fixed_records(lake, app(), "clicks", ALL_RECORDS, leave_unchanged)
 
 
 def test_a_text_becomes_bytes_as_the_stream_is_declared() -> None:

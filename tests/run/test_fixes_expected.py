@@ -8,7 +8,7 @@ from typing import Any
 import lakehouse as lh
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import ALL_RECORDS, read_reasons
-from lakehouse.run.repair.fixes import fixed_records, unchanged
+from lakehouse.run.repair.fixes import fixed_records, leave_unchanged
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_quarantine
@@ -34,7 +34,7 @@ def test_a_fix_must_meet_it(tmp_path: Path) -> None:
     assert [bad.reason for bad in fixes.bad] == [
         "expectation positive: amount > 0, found null", "expectation positive: amount > 0, found -3",
     ]  # fmt: skip
-    assert offsets(fixed_records(layout, app, "orders", ALL_RECORDS, unchanged)) == ([], [0, 1, 2])
+    assert offsets(fixed_records(layout, app, "orders", ALL_RECORDS, leave_unchanged)) == ([], [0, 1, 2])
     kinds = [(reason.kind, reason.records) for reason in read_reasons(layout, "orders", ALL_RECORDS)]
     assert kinds == [("expectation positive: amount > 0", 3)]
 
@@ -44,4 +44,4 @@ def test_spark_judges_what_the_model_can_not_tell(tmp_path: Path) -> None:
     app = application("amount > 0")
     write_quarantine(tmp_path, app.sources[0], [record(0, VALUES[0])])
     unknown = application("soundex(cast(amount AS string)) > ''")
-    assert offsets(fixed_records(Layout(str(tmp_path)), unknown, "orders", ALL_RECORDS, unchanged)) == ([0], [])
+    assert offsets(fixed_records(Layout(str(tmp_path)), unknown, "orders", ALL_RECORDS, leave_unchanged)) == ([0], [])

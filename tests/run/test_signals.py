@@ -38,7 +38,7 @@ def signal_this_process():
     time.sleep(0.1)  # the handler runs
 
 run_signals.STOP_SECONDS = run_signals.LAST_SECONDS = {stop_seconds}
-run_signals.own_process()
+run_signals.claim_process()
 try:
     with run_signals.RunSignals() as signals:
         try:

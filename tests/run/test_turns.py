@@ -19,14 +19,14 @@ def waiting(one: Turns, tick: int) -> threading.Thread:
 
 def test_a_tick_waits_until_the_tables_have_it() -> None:
     one = Turns(FEW_CORES)
-    one.reached(1)
+    one.note_tick(1)
     thread = waiting(one, 2)
     thread.join(0.05)
     assert thread.is_alive()
-    one.reached(1)  # an older batch changes nothing
+    one.note_tick(1)  # an older batch changes nothing
     thread.join(0.05)
     assert thread.is_alive()
-    one.reached(3)
+    one.note_tick(3)
     thread.join(2)
     assert not thread.is_alive()
     waited = waiting(one, 2)

@@ -15,7 +15,7 @@ from lakehouse.kafka.topics import TopicFacts
 from lakehouse.lake.layout import Layout
 from lakehouse.run.watch import table_rules
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
+from lakehouse.run.watch.lag import Lag, count_waiting, lag_by_topic
 from lakehouse.run.watch.metrics import RunMetrics
 from lakehouse.run.watch.table_rules import SLOW_SECONDS, RuleWatch
 from lakehouse.run.watch.watching import Watcher
@@ -157,7 +157,7 @@ def waits(root: Path, kafka: KafkaOf) -> dict[str, dict[str, int]]:
     settings = load(
         environ={"LAKEHOUSE_LAKE_PATH": str(root), "LAKEHOUSE_KAFKA_TOPICS": "more,none"}, start=root.parent
     )
-    return lag_by_topic(lag(settings, lh.app(clicks.latest("last")), kafka))  # type: ignore[arg-type]
+    return lag_by_topic(count_waiting(settings, lh.app(clicks.latest("last")), kafka))  # type: ignore[arg-type]
 
 
 def test_what_waits_is_what_kafka_has_and_bronze_has_not(tmp_path: Path) -> None:

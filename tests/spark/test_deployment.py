@@ -84,7 +84,7 @@ def expected(app: App, records: list[Record]) -> dict[str, dict[Any, Any]]:
 @pytest.mark.timeout(3600)
 def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> None:
     from lakehouse.plan.evolution.change import declaration_of
-    from lakehouse.run.deploy.deployment import compare_deployment, plan_deployment, refuse_another_back
+    from lakehouse.run.deploy.deployment import check_way_back, compare_deployment, plan_deployment
     from lakehouse.run.repair.carry_out import carry_out
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.bronze.interventions import InterventionRequest
@@ -130,10 +130,10 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
     assert plan_deployment(bench.lake, NEW, "blue").stages == ()
 
     with pytest.raises(PlanError, match="otherwise than before their deployment: priced, by_customer"):
-        refuse_another_back(bench.lake, application(rate="amount * 10", bonus="1"))
+        check_way_back(bench.lake, application(rate="amount * 10", bonus="1"))
     with pytest.raises(PlanError, match="otherwise than before their deployment: priced"):
-        refuse_another_back(bench.lake, NEW)
-    refuse_another_back(bench.lake, OLD)
+        check_way_back(bench.lake, NEW)
+    check_way_back(bench.lake, OLD)
     records += more + last + drawn_records(dice, 4, 36, 11)
     assert bench.write(records[-4:]) == 11
     bench.catch_up(NEW)
@@ -152,16 +152,16 @@ def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> N
     details = {"priced": {"declaration": declaration_of(OLD.table("priced")), "changed": False}}
     swap = InterventionRequest("swap", ("priced",), {"beside": "priced"}, table_details=details)
     interventions.record_intervention(bench.lake, interventions.take_over_bronze(bench.lake), swap)
-    refuse_another_back(bench.lake, NEW)
+    check_way_back(bench.lake, NEW)
     with pytest.raises(PlanError, match="otherwise than before their deployment: priced"):
-        refuse_another_back(bench.lake, OLD)
+        check_way_back(bench.lake, OLD)
 
 
 @pytest.mark.rotated
 def test_back_is_about_the_last_deployment_alone(bench: Bench) -> None:
     """Each table had its own deployment, one after the other: the last one's goes back, and the other stays."""
     from lakehouse.plan.evolution.change import declaration_of
-    from lakehouse.run.deploy.deployment import refuse_another_back
+    from lakehouse.run.deploy.deployment import check_way_back
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.bronze.interventions import InterventionRequest
 
@@ -174,17 +174,17 @@ def test_back_is_about_the_last_deployment_alone(bench: Bench) -> None:
     bench.write([order])
     bench.catch_up(now)
     with pytest.raises(PlanError, match="found no deployment"):
-        refuse_another_back(bench.lake, before)
+        check_way_back(bench.lake, before)
     for name in ("first", "second"):
         details = {name: {"declaration": declaration_of(now.table(name)), "changed": True}}
         details[name]["before"] = declaration_of(before.table(name))
         swap = InterventionRequest("swap", (name,), {"beside": "deploy-next"}, table_details=details)
         interventions.record_intervention(bench.lake, interventions.take_over_bronze(bench.lake), swap)
-    refuse_another_back(bench.lake, shop("amount > 1", "amount > 0"))
+    check_way_back(bench.lake, shop("amount > 1", "amount > 0"))
     with pytest.raises(PlanError, match=r"at tick 3, did not touch first, declared otherwise than in the lake"):
-        refuse_another_back(bench.lake, before)
+        check_way_back(bench.lake, before)
     with pytest.raises(PlanError, match="otherwise than before their deployment: second"):
-        refuse_another_back(bench.lake, now)
+        check_way_back(bench.lake, now)
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.run.lake import Lake
-    from lakehouse.run.repair.fixes import fixed_records, unchanged
+    from lakehouse.run.repair.fixes import fixed_records, leave_unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.silver.query import Silver
 

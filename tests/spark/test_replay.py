@@ -107,7 +107,7 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     from lakehouse.lake.moment.cut import Cut
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.run.lake import Lake
-    from lakehouse.run.repair.fixes import fixed_records, unchanged
+    from lakehouse.run.repair.fixes import fixed_records, leave_unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.history import reading
     from lakehouse.spark.history.moments import Past

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.row_differences import differing_rows
+from lakehouse.cli.terminal.row_differences import print_differing_rows
 from lakehouse.lake.layout import NEXT
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def say_differences(differing: Mapping[str, Difference]) -> None:
     show.print_table("Rows that differ", ("table", "added", "removed", "changed"), rows)
     for name, difference in differing.items():
         if difference.changes:
-            shown, total = len(difference.changes), difference.keys
-            rest = f"the first {shown:,} of {total:,} rows; --limit shows more" if shown < total else None
+            shown_rows, total = len(difference.changes), difference.keys
+            rest = f"the first {shown_rows:,} of {total:,} rows; --limit shows more" if shown_rows < total else None
             show.say(f"\n{name}:")
-            differing_rows(difference.changes, rest)
+            print_differing_rows(difference.changes, rest)

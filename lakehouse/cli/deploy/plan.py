@@ -38,7 +38,7 @@ def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = 
     effects = Lake(settings=settings).deployment_effects(load_app(app_of(app, settings)))
     refused = [effect for effect in effects if effect.effect == "refused"]
     if json:
-        show.as_json({"ok": not refused, "tables": [asdict(effect) for effect in effects]})
+        show.print_json({"ok": not refused, "tables": [asdict(effect) for effect in effects]})
     else:
         _say_effects(effects, app)
     if refused:

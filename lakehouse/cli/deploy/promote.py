@@ -96,7 +96,7 @@ def _swap(
         listen=build_listener(as_json=json),
     )
     if json:
-        show.as_json(
+        show.print_json(
             {
                 "name": name,
                 "tick": outcome.tick,

@@ -50,7 +50,7 @@ def stage(
     if json:
         outcome = plan.expected
         stages = plan.describe()
-        show.as_json(
+        show.print_json(
             {
                 "name": name,
                 "digest": digest,
@@ -96,7 +96,7 @@ def show_staged(
         )
     differing = {table: item for table, item in differing.items() if not tables or table in tables}
     if json:
-        show.as_json({"name": name, "tables": differences_as_json(differing)})
+        show.print_json({"name": name, "tables": differences_as_json(differing)})
     else:
         say_differences(differing)
 
@@ -118,6 +118,6 @@ def discard(
     settings = lake_of(config, lake)
     discarded = Lake(settings=settings).discard_deployment(load_app(app_of(app, settings)), name)
     if json:
-        show.as_json({"name": name, "discarded": discarded})
+        show.print_json({"name": name, "discarded": discarded})
     else:
         show.say(f"{name}: {'what was staged was removed' if discarded else 'nothing was staged'}.")

@@ -35,7 +35,7 @@ def acls(app: AppOption = None, user: UserOption = None, config: ConfigOption = 
         )
     rights = application_rights(load_app(app_of(app, settings)), settings.kafka.topics)
     if json:
-        show.as_json({"user": named_user, "rights": [asdict(right) for right in rights]})
+        show.print_json({"user": named_user, "rights": [asdict(right) for right in rights]})
         return
     servers = shlex.quote(settings.kafka.bootstrap_servers or "SERVERS")
     for right in rights:

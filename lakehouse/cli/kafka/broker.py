@@ -57,7 +57,7 @@ def down(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption 
 def _say_broker_state(settings: Settings, json: bool, servers: str | None, is_changed: bool, state_text: str) -> None:
     kafka_folder = str(settings.kafka.folder) if settings.kafka.embedded else None
     if json:
-        show.as_json({"bootstrap_servers": servers, "folder": kafka_folder, "changed": is_changed})
+        show.print_json({"bootstrap_servers": servers, "folder": kafka_folder, "changed": is_changed})
     else:
         show.say(
             f"Kafka {f'at {servers} ' if servers else ''}{f'({kafka_folder}) ' if kafka_folder else ''}{state_text}"

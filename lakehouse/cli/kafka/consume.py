@@ -111,7 +111,7 @@ def consume(
         raise ConfigError("--follow and --from end go on, and --until ends; expected one of them.")
     end_bound = None if goes_on else parse_bound(until or "end", "--until")
     settings = settings_of(config, lake)
-    formats = _formats(settings, topic, app, key_format, format)
+    formats = _chosen_formats(settings, topic, app, key_format, format)
     look_up = _RememberingLookUp(settings)
     options = settings.kafka.options
     with open_kafka(settings) as servers, until_ctrl_c():
@@ -124,7 +124,7 @@ def consume(
             show.say(f"Topic {topic} has no such record.", stderr=True)
 
 
-def _formats(
+def _chosen_formats(
     settings: Settings, topic: str, app: str | None, key_format: TextFormat | None, format: TextFormat | None
 ) -> TopicFormats:
     """Return the formats that the options name; without options, those that the application declares, if there is one.
@@ -173,9 +173,9 @@ def _show_records(messages: Iterable[Message], formats: TopicFormats, look_up: L
     record_count = 0
     for message in messages:
         record_count += 1
-        parts = _parts(message, formats, look_up)
+        parts = _shown_parts(message, formats, look_up)
         if as_json:
-            show.as_json_text(_record_json(message, parts))
+            show.print_json_text(_record_json(message, parts))
         else:
             show.say(_record_line(message, parts))
     return record_count
@@ -190,7 +190,7 @@ class _ShownPart:
     window: Span | None = None
 
 
-def _parts(message: Message, formats: TopicFormats, look_up: LookUp) -> tuple[_ShownPart, _ShownPart]:
+def _shown_parts(message: Message, formats: TopicFormats, look_up: LookUp) -> tuple[_ShownPart, _ShownPart]:
     key, value, window = message.key(), message.value(), None
     if key is not None and formats.window is not None and (split_key := split_windowed_key(key, formats.window)):
         key, window = split_key
@@ -202,7 +202,7 @@ def _parts(message: Message, formats: TopicFormats, look_up: LookUp) -> tuple[_S
 
 def _record_line(message: Message, parts: tuple[_ShownPart, _ShownPart]) -> str:
     """Return a record as a line for people: orders/0/12  2026-01-31 12:00:00.000Z  key  value  (2 headers)."""
-    time = _time(message)
+    time = _record_time(message)
     words = [
         f"{message.topic()}/{message.partition()}/{message.offset()}",
         show.moment(time, "milliseconds") if isinstance(time, datetime) else show.number(time),
@@ -232,7 +232,7 @@ def _record_json(message: Message, parts: tuple[_ShownPart, _ShownPart]) -> str:
     under a name of their own, such as value_base64.
     """
     facts: dict[str, Any] = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
-    time = _time(message)
+    time = _record_time(message)
     facts["timestamp"] = plain_text(time) if isinstance(time, datetime) else time
     members = {name: json.dumps(value) for name, value in facts.items()}
     for name, part in zip(("key", "value"), parts, strict=True):
@@ -273,7 +273,7 @@ def _bytes_member(name: str, data: bytes | str | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def _time(message: Message) -> datetime | int | None:
+def _record_time(message: Message) -> datetime | int | None:
     """Return a record's timestamp; its number if it is outside of the calendar, and None if the record has none."""
     kind, milliseconds = message.timestamp()
     if kind == 0:  # Kafka's TIMESTAMP_NOT_AVAILABLE

@@ -107,7 +107,7 @@ def produce(
         writers, schemas = NO_WRITERS, {}
         if line_format in SCHEMA_KINDS:
             cluster.topics([topic])  # raises NotFound before a schema is registered
-            schemas = _schemas(settings, topic, {"value": schema, "key": key_schema}, SCHEMA_KINDS[line_format])
+            schemas = _find_schemas(settings, topic, {"value": schema, "key": key_schema}, SCHEMA_KINDS[line_format])
             writers = {part_name: produced.writer() for part_name, produced in schemas.items()}
         if has_own_schema:
             files = {"value": schema, "key": key_schema}
@@ -118,30 +118,34 @@ def produce(
         except UnicodeDecodeError as error:
             raise ConfigError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     if json:
-        schema_facts = {name: {"subject": known.subject, "id": known.id} for name, known in schemas.items()}
-        show.as_json({"topic": topic, "records": record_count} | ({"schemas": schema_facts} if schemas else {}))
+        schema_facts = {
+            name: {"subject": written_by.subject, "id": written_by.id} for name, written_by in schemas.items()
+        }
+        show.print_json({"topic": topic, "records": record_count} | ({"schemas": schema_facts} if schemas else {}))
     else:
-        by_schemas = ", ".join(f"{known.subject} (schema {known.id})" for known in schemas.values())
+        by_schemas = ", ".join(f"{written_by.subject} (schema {written_by.id})" for written_by in schemas.values())
         show.say(
             f"{quantity(record_count, 'record')} written to topic {topic}{f', by {by_schemas}' if schemas else ''}."
         )
 
 
-def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None], kind: str) -> dict[str, ProducedSchema]:
+def _find_schemas(
+    settings: Settings, topic: str, files: Mapping[str, Path | None], kind: str
+) -> dict[str, ProducedSchema]:
     """Return the schemas of a kind to write by, of the "value", and of the "key" if there is one.
 
     Raises NotFound if neither a file nor the registry has the value's.
     """
     from lakehouse.registry.opening import open_registry
     from lakehouse.run.schemas.newest_schemas import is_named_by_topic
-    from lakehouse.run.schemas.produced import newest_for, schema_in_file
+    from lakehouse.run.schemas.produced import newest_to_write, schema_in_file
 
     registry, schemas = open_registry(settings.registry), {}
     for part_name, schema_file in files.items():
         if schema_file is not None:
             schemas[part_name] = schema_in_file(registry, settings.registry, topic, part_name, schema_file, kind)
         elif (part_name == "value" or is_named_by_topic(settings.registry)) and (
-            newest := newest_for(registry, settings.registry, topic, part_name, kind)
+            newest := newest_to_write(registry, settings.registry, topic, part_name, kind)
         ) is not None:
             schemas[part_name] = newest
     if "value" not in schemas:

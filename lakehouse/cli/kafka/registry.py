@@ -51,6 +51,6 @@ def down(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption 
 def _say_registry_state(settings: Settings, json: bool, url: str | None, is_changed: bool, state_text: str) -> None:
     folder = str(settings.registry.folder) if settings.registry.embedded else None
     if json:
-        show.as_json({"url": url, "folder": folder, "changed": is_changed})
+        show.print_json({"url": url, "folder": folder, "changed": is_changed})
     else:
         show.say(f"Schema registry {f'at {url} ' if url else ''}{f'({folder}) ' if folder else ''}{state_text}")

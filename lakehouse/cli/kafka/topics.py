@@ -64,14 +64,15 @@ def _group_rows(cluster: Cluster) -> list[tuple[object, ...]]:
     for group, state in sorted(cluster.group_states().items()):
         kept_offsets = cluster.group_offsets(group)
         rows += [
-            (group, state, topic, _lag(cluster, topic, kept_offsets)) for topic in sorted({t for t, _ in kept_offsets})
+            (group, state, topic, _count_lag(cluster, topic, kept_offsets))
+            for topic in sorted({t for t, _ in kept_offsets})
         ]
         if not kept_offsets:
             rows.append((group, state, None, None))
     return rows
 
 
-def _lag(cluster: Cluster, topic: str, kept_offsets: dict[tuple[str, int], int]) -> int | None:
+def _count_lag(cluster: Cluster, topic: str, kept_offsets: dict[tuple[str, int], int]) -> int | None:
     places = [place for place in kept_offsets if place[0] == topic]
     try:
         ends = cluster.offsets(places)
@@ -83,7 +84,7 @@ def _lag(cluster: Cluster, topic: str, kept_offsets: dict[tuple[str, int], int])
 def _show_rows(columns: tuple[str, ...], rows: list[tuple[object, ...]], *, as_json: bool, none: str) -> None:
     if as_json:
         for row in rows:
-            show.as_json(dict(zip(columns, row, strict=True)))
+            show.print_json(dict(zip(columns, row, strict=True)))
     elif rows:
         show.print_table("", columns, rows)
     else:

@@ -19,7 +19,7 @@ def erasures(config: ConfigOption = None, lake: LakeOption = None, json: JsonOpt
     all_erasures = erasure_log.read_erasures(Layout(lake_of(config, lake).lake.path))
     if json:
         for item in all_erasures:
-            show.as_json(item.facts())
+            show.print_json(item.facts())
         return
     if not all_erasures:
         show.say("No erasures.")

@@ -42,7 +42,7 @@ def interventions(
         for row in () if first_row is None else chain([first_row], newer_first):
             details = _shorten_details(row["details"])
             stages = {"stages": details.pop("stages")} if "stages" in details else {}
-            show.as_json({**row, "details": details, **stages})
+            show.print_json({**row, "details": details, **stages})
         return
     all_rows = [] if first_row is None else [first_row, *newer_first]
     if not all_rows:

@@ -55,7 +55,7 @@ def late(
     late_records = read_late_records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for record in late_records:
-            show.as_json(record)
+            show.print_json(record)
         return
     record_list = list(late_records)
     if not record_list:

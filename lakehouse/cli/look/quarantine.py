@@ -108,7 +108,7 @@ def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None
     )
     if json:
         for bad_record in bad_records:
-            show.as_json(record_facts(bad_record))
+            show.print_json(record_facts(bad_record))
     elif not bad_records:
         _say_none_found(stream, choice)
     else:
@@ -154,7 +154,7 @@ def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | N
     reason_counts = read_reasons(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for reason_count in reason_counts:
-            show.as_json({**asdict(reason_count), "example": record_facts(reason_count.example)})
+            show.print_json({**asdict(reason_count), "example": record_facts(reason_count.example)})
     elif not reason_counts:
         _say_none_found(stream, choice)
     else:

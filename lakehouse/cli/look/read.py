@@ -17,8 +17,8 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
-    asked_moment,
     fold_of,
+    moment_of_options,
     position_finder,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
@@ -75,7 +75,7 @@ def query(
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
     settings = lake_of(config, lake)
-    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app))
+    past_moment = moment_of_options(at, clock, version, tick, offsets, position_finder(settings, app))
     row_limit, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
     if watch:
         if json or csv or past_moment is not None:
@@ -88,9 +88,9 @@ def query(
     say_erased_since(layout, past_moment)
     if json:
         for row in rows:
-            show.as_json(dict(zip(column_names, row, strict=True)))
+            show.print_json(dict(zip(column_names, row, strict=True)))
     elif csv:
-        show.as_csv(column_names, rows)
+        show.print_csv(column_names, rows)
     else:
         _print_answer(column_names, rows, limit)
 
@@ -160,7 +160,7 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
         for name in reader.table_names(layout, layer)
     ]
     if json:
-        show.as_json([asdict(facts) for facts in table_facts])
+        show.print_json([asdict(facts) for facts in table_facts])
     elif not table_facts:
         show.say(f"{layout.root} has no tables yet; `lakehouse run` makes them.")
     else:
@@ -198,7 +198,7 @@ def describe(
         if k not in ("lakehouse.plan", "lakehouse.declaration")
     }
     if json:
-        show.as_json(
+        show.print_json(
             {
                 "table": table,
                 "key": list(facts.key),
@@ -242,7 +242,7 @@ def log(
     versions = list(islice((v for v in all_versions if every or json or v["operation"] != OPEN_EPOCH), limit))
     if json:
         for version in versions:
-            show.as_json(version)
+            show.print_json(version)
         return
     column_titles = (
         "version",

@@ -16,8 +16,8 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
-    asked_moment,
     fold_of,
+    moment_of_options,
     position_finder,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
@@ -46,7 +46,7 @@ def blame(
     from lakehouse.lake.row import blame as blaming
 
     settings = lake_of(config, lake)
-    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app))
+    past_moment = moment_of_options(at, clock, version, tick, offsets, position_finder(settings, app))
     layout = Layout(settings.lake.path)
     table_name = keyed_table_name(table, layout)
     past_snapshot = snapshot(layout, table_name, past_moment, fold_of(settings, app))
@@ -54,7 +54,7 @@ def blame(
     blamed_rows = blaming.blame(past_snapshot, key, limit=limit or (None if json else ROWS_SHOWN + 1))
     if json:
         for row in blamed_rows:
-            show.as_json(row)
+            show.print_json(row)
     elif not blamed_rows:
         show.say(f"{table} has no row of key {key} at {past_moment or 'its newest version'}.")
     else:
@@ -93,7 +93,7 @@ def bisect(
     bisection_result = bisection.bisect(layout, table_name, condition, good, bad)
     first_false = bisection_result.version
     if json:
-        show.as_json(
+        show.print_json(
             {
                 "version": first_false.version,
                 "time_ms": first_false.time_ms,

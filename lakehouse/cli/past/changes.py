@@ -60,7 +60,7 @@ def changes(
         found_changes = islice(_net_changes(settings, table, first, last, key), row_limit)
     if json:
         for change in found_changes:
-            show.as_json(change)
+            show.print_json(change)
         return
     column_titles = (
         "tick" if per_event else "version",
@@ -144,7 +144,7 @@ def _follow_changes(
 
     with until_ctrl_c():
         for change in islice(_coming_changes(settings, name, first_version, key), limit):
-            show.as_json(change) if as_json else show.say(_change_line(change))
+            show.print_json(change) if as_json else show.say(_change_line(change))
 
 
 def _change_line(change: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import FoldOption, fold_of, position_finder
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
-from lakehouse.cli.terminal.row_differences import differing_rows
+from lakehouse.cli.terminal.row_differences import print_differing_rows
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show(
     row_difference = changes_of_version(layout, table_name, version, key=key, limit=_row_limit(limit, json=json))
     commit = next(row for row in reader.walk_log_rows(layout, table_name) if row["version"] == version)
     if json:
-        output.as_json(commit)
+        output.print_json(commit)
     else:
         ticks = "" if commit["tick"] is None else f", tick {commit['tick']}"
         commit_time = output.moment(commit["time_ms"], "milliseconds")
@@ -102,7 +102,7 @@ def diff(
             {"moment": str(moment or "now"), "version": version}
             for moment, version in zip(moments, row_difference.versions, strict=True)
         ]
-        output.as_json({"from": json_sides[0], "to": json_sides[1]})
+        output.print_json({"from": json_sides[0], "to": json_sides[1]})
     else:
         side_texts = [
             _describe_side(str(moment or "now"), version)
@@ -133,10 +133,10 @@ def _describe_side(moment: str, version: int | None) -> str:
 def _print_difference(row_difference: Difference, limit: int | None, *, json: bool) -> None:
     if json:
         for change in row_difference.changes:
-            output.as_json(change)
-        output.as_json(row_difference.counts())
+            output.print_json(change)
+        output.print_json(row_difference.counts())
         return
     if row_difference.changes:
-        print_first_rows(row_difference.changes, limit, differing_rows)
+        print_first_rows(row_difference.changes, limit, print_differing_rows)
     count_text = ", ".join(f"{count:,} {change_kind}" for change_kind, count in row_difference.counts().items()) + "."
     output.say("No row differs." if row_difference.equal else count_text)

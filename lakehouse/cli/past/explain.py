@@ -10,7 +10,7 @@ from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import position_finder
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
-from lakehouse.cli.terminal.waiting import bronze_read
+from lakehouse.cli.terminal.waiting import show_bronze_reads
 from lakehouse.errors import ConfigError, NotFound
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def explain(
         offsets=offsets,
         find_source=position_finder(settings, app_path),
     )
-    with bronze_read() as show_read:
+    with show_bronze_reads() as show_read:
         explained_rows = Lake(settings=settings).explain(declared_table, key, past_moment, listen=show_read)
     explained_rows = _rows_in_window(explained_rows, table, window)
     step_limit = limit or (None if json else ROWS_SHOWN)
     for explained_row in explained_rows:
         if json:
-            show.as_json(_explanation_as_json(explained_row, step_limit))
+            show.print_json(_explanation_as_json(explained_row, step_limit))
         else:
             _print_explanation(table, explained_row, step_limit)
 

@@ -15,7 +15,7 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
-    asked_moment,
+    moment_of_options,
     position_finder,
     required_moment,
 )
@@ -70,7 +70,7 @@ def checkout(
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
     find_source = position_finder(settings, app_path)
-    past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
+    past_moment = required_moment(moment_of_options(at, clock, version, tick, offsets, find_source))
     application = load_app(app_path)
     declared_table, new_name = application.table(table), free_name(application, new)
     new_content = Lake(settings=settings).checkout(declared_table, new_name, past_moment, again=again)
@@ -107,7 +107,7 @@ def rebuild(
 
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
-    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app_path))
+    past_moment = moment_of_options(at, clock, version, tick, offsets, position_finder(settings, app_path))
     application = load_app(app_path)
     declared_table = application.table(table)
     lake_api = Lake(settings=settings)
@@ -160,7 +160,7 @@ def print_proofs(proofs: list[Proof], table: str, json: bool) -> None:
             }
             for proof in proofs
         ]  # fmt: skip
-        show.as_json({"table": table, "equal": is_equal, "ways": json_ways})
+        show.print_json({"table": table, "equal": is_equal, "ways": json_ways})
     else:
         way_rows = [
             (p.origin, p.content and p.content.rows, p.content and str(p.content.hash), round(p.seconds, 1))
@@ -179,6 +179,6 @@ def print_proofs(proofs: list[Proof], table: str, json: bool) -> None:
 
 def _say_new_table(name: str, origin_text: str, new_content: Content, json: bool) -> None:
     if json:
-        show.as_json({"table": name, "of": origin_text, "rows": new_content.rows, "hash": str(new_content.hash)})
+        show.print_json({"table": name, "of": origin_text, "rows": new_content.rows, "hash": str(new_content.hash)})
     else:
         show.say(f"Table {name} is {origin_text}: {quantity(new_content.rows, 'row')}, hash {new_content.hash}.")

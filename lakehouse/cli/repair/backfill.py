@@ -20,7 +20,7 @@ from lakehouse.cli.terminal.options import (
     lake_of,
     with_app,
 )
-from lakehouse.cli.terminal.row_differences import differing_rows
+from lakehouse.cli.terminal.row_differences import print_differing_rows
 from lakehouse.errors import ConfigError
 from lakehouse.markup.quantity import quantity
 
@@ -74,7 +74,7 @@ def backfill(
             raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
         discarded = lake_api.discard(application.table(table))
         if json:
-            show.as_json({"table": table, "discarded": discarded})
+            show.print_json({"table": table, "discarded": discarded})
         else:
             show.say(
                 f"{table}: {'what was built beside it was removed' if discarded else 'nothing was built beside it'}."
@@ -91,7 +91,7 @@ def backfill(
         )
     tables_below = [item.name for item in application.below(application.table(table))] if outcome.changed else []
     if json:
-        show.as_json(
+        show.print_json(
             change_as_json(application.table(table), outcome, plan=plan)
             | ({} if repair_plan is None else {"stages": repair_plan.describe()})
             | ({"read_by": tables_below} if tables_below else {})
@@ -127,7 +127,7 @@ def build_listener(*, as_json: bool) -> ShowProgress | None:
     """Return what prints each step of a build for programs; None for people, who see its phases."""
     if not as_json:
         return None
-    return lambda phase, record_count, record_total: show.as_json(
+    return lambda phase, record_count, record_total: show.print_json(
         {"event": "progress", "phase": phase, "records": record_count, "of": record_total}, stderr=True
     )
 
@@ -165,7 +165,9 @@ def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled
     if outcome.tick is None:
         if differences.changes:
             row_caption = f"the first {len(differences.changes):,} of {differences.keys:,} rows; --limit shows more"
-            differing_rows(differences.changes, row_caption if len(differences.changes) < differences.keys else None)
+            print_differing_rows(
+                differences.changes, row_caption if len(differences.changes) < differences.keys else None
+            )
         show.say(
             f"{table_name}: nothing differs."
             if differences.equal

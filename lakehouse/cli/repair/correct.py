@@ -66,7 +66,7 @@ def correct(
             "out_of_reach": outcome.out_of_reach,
             "tick": outcome.tick,
         }
-        show.as_json(json_outcome | {"dry_run": plan} | ({"stages": repair_plan.describe()} if plan else {}))
+        show.print_json(json_outcome | {"dry_run": plan} | ({"stages": repair_plan.describe()} if plan else {}))
         return
     if plan:
         say_stages(repair_plan)

@@ -120,7 +120,7 @@ def _keys_of(items: list[str]) -> dict[str, str]:
 
 def _show_plan(erasure_plan: ErasurePlan, *, json: bool) -> None:
     if json:
-        show.as_json(
+        show.print_json(
             {
                 "records": erasure_plan.records,
                 "tables": erasure_plan.tables,
@@ -148,7 +148,7 @@ def _show_outcome(outcome: Erased, *, json: bool) -> None:
     if json:
         places = [{"file": item.path, "in": item.place} for item in outcome.occurrences]
         differing = {name: difference.counts() for name, difference in outcome.differing.items()}
-        show.as_json({**erasure.facts(), "differing": differing, "found": places})
+        show.print_json({**erasure.facts(), "differing": differing, "found": places})
         return
     search = erasure.searches[-1]
     record_text = ", ".join(f"{count:,} of topic {topic}" for topic, count in erasure.records.items())

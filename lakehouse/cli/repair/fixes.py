@@ -115,7 +115,7 @@ def attempt_fix(
             fits = tried_record in fix_result.fixed
             refusal_fields = {"replay_refused": str(refusal)} if fits and refusal is not None else {}
             outcome = {"replayed_at": replay_tick if fits else None, "digest": digest}
-            show.as_json({**_fix_facts(tried_record), **outcome, **refusal_fields})
+            show.print_json({**_fix_facts(tried_record), **outcome, **refusal_fields})
     else:
         _say_results(fix_result, limit)
         if only_plan and repair_plan is not None:
@@ -155,7 +155,7 @@ def _fix_function(
     edits: Mapping[str, NewBytes],
     find_schemas: FindSchemas,
 ) -> FixFunction:
-    from lakehouse.run.repair.fixes import KEEP, Edit, unchanged
+    from lakehouse.run.repair.fixes import KEEP, Edit, leave_unchanged
     from lakehouse.run.start.application import load_function
 
     edited_parts = [name for name, new_values in edits.items() if new_values.way_count]
@@ -167,7 +167,7 @@ def _fix_function(
         if edits[name].way_count > 1:
             raise ConfigError(f"replay: found {edits[name].way_count} new {name}s; expected one.")
     if not edited_parts:
-        return unchanged
+        return leave_unchanged
     new_values = {
         name: _new_bytes(source, name, edits[name], find_schemas) if name in edited_parts else KEEP
         for name in ("key", "value")

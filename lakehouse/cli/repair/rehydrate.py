@@ -60,7 +60,7 @@ def rehydrate(
             partitions=_parse_partitions(partitions), append=append, positions=positions, listen=show_written,
         )  # fmt: skip
     if json:
-        show.as_json(_outcome_facts(outcome))
+        show.print_json(_outcome_facts(outcome))
     else:
         _print_outcome(outcome)
 

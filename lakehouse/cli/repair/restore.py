@@ -36,7 +36,7 @@ def restore(
     row_count = Lake(settings=settings).restore(declared_table, check_topic(topic))
     gap_count = len(bronze_gaps(layout)) - gap_count_before
     if json:
-        show.as_json({"table": table, "topic": topic, "rows": row_count, "gaps": gap_count})
+        show.print_json({"table": table, "topic": topic, "rows": row_count, "gaps": gap_count})
         return
     show.say(f"Table {table} was restored from topic {topic}: {quantity(row_count, 'row')}.")
     if gap_count:

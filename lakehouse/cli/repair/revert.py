@@ -15,7 +15,7 @@ from lakehouse.cli.terminal.moments import (
     OffsetsOption,
     TickOption,
     VersionOption,
-    asked_moment,
+    moment_of_options,
     position_finder,
     required_moment,
 )
@@ -60,12 +60,12 @@ def revert(
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
     find_source = position_finder(settings, app_path)
-    past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
+    past_moment = required_moment(moment_of_options(at, clock, version, tick, offsets, find_source))
     application, lake_api = load_app(app_path), Lake(settings=settings)
     repair_plan = lake_api.plan_revert(application.table(table), past_moment, examples=limit if plan else 0)
     outcome = repair_plan.expected if plan else lake_api.carry_out(application, repair_plan, reason=why, by=decided_by)
     if json:
-        show.as_json(
+        show.print_json(
             {"to": str(past_moment), **change_as_json(application.table(table), outcome, plan=plan)}
             | ({"stages": repair_plan.describe()} if plan else {})
         )

@@ -48,7 +48,7 @@ def upkeep(
     table_outcomes = do_upkeep(open_lake(lake_api.spark, layout), application, upkeep_policy, tables or ())
     if json:
         for table_outcome in table_outcomes:
-            show.as_json({**asdict(table_outcome), "dry_run": plan})
+            show.print_json({**asdict(table_outcome), "dry_run": plan})
         return
     column_titles = ("table", "files", "then", "bytes", "then", "anchor", "kept")
     table_rows = [

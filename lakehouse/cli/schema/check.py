@@ -36,7 +36,7 @@ def check(
     checks = check_schemas(open_registry(settings.registry), settings.registry, found_app.app, folder_of_app(app_name))
     is_ok = not any(one_check.problems for one_check in checks)
     if json:
-        show.as_json({"ok": is_ok, "checks": [asdict(one_check) for one_check in checks]})
+        show.print_json({"ok": is_ok, "checks": [asdict(one_check) for one_check in checks]})
     else:
         for one_check in checks:
             _say_check(one_check)

@@ -88,7 +88,7 @@ def pull(
     ]
     for pulled in pulled_schemas:
         if json:
-            show.as_json(_pulled_facts(pulled))
+            show.print_json(_pulled_facts(pulled))
         else:
             show.say(_pulled_text(pulled))
             for note in pulled.notes:

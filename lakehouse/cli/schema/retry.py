@@ -27,7 +27,7 @@ def retry(
     app_name = app_of(app, settings)
     retried_parts = retry_unknown_ids(settings, load_app(app_name))
     if json:
-        show.as_json({"parts": [asdict(part) for part in retried_parts]})
+        show.print_json({"parts": [asdict(part) for part in retried_parts]})
         return
     for part in retried_parts:
         show.say(

@@ -59,7 +59,7 @@ def up(
     start_seconds = time.monotonic() - start_time
     if json:
         status_report = report.report_airflow(settings.airflow).as_json()
-        show.as_json(status_report | {"changed": changed, "seconds": round(start_seconds, 1)})
+        show.print_json(status_report | {"changed": changed, "seconds": round(start_seconds, 1)})
         return
     airflow_state = f"is healthy after {start_seconds:.0f} s" if changed else "is already running"
     show.say(f"Airflow {airflow_state}: {running_airflow.url}")
@@ -78,7 +78,7 @@ def down(config: ConfigOption = None, home: HomeOption = None, json: JsonOption 
     airflow_settings = _load_settings(config, home).airflow
     changed = service.stop_airflow(airflow_settings)
     if json:
-        show.as_json({"home": str(airflow_settings.home), "changed": changed})
+        show.print_json({"home": str(airflow_settings.home), "changed": changed})
     else:
         show.say(f"Airflow ({airflow_settings.home}) {'was stopped.' if changed else 'does not run; nothing to stop.'}")
 
@@ -94,7 +94,7 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
 
     status_report = report_airflow(_load_settings(config, home).airflow)
     if json:
-        show.as_json(status_report.as_json())
+        show.print_json(status_report.as_json())
     elif not status_report.running:
         show.say(f"Airflow ({status_report.home}) does not run; `lakehouse airflow up` starts it.")
         show.say(f"Applications: {', '.join(status_report.applications) or 'none'}")
@@ -157,7 +157,7 @@ def add(
     if (running := service.find_running(Home(settings.airflow.home))) is not None:
         service.make_pools(running, settings.airflow)
     if json:
-        show.as_json(manifest | {"file": str(path)})
+        show.print_json(manifest | {"file": str(path)})
     else:
         show.say(_describe_added(manifest))
 
@@ -177,7 +177,7 @@ def remove(
 
     manifest.remove_manifest(Home(_load_settings(config, home).airflow.home).applications, name)
     if json:
-        show.as_json({"name": name, "changed": True})
+        show.print_json({"name": name, "changed": True})
     else:
         show.say(f"Removed {name}. Its DAGs disappear within seconds.")
 

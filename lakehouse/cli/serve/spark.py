@@ -23,7 +23,7 @@ def status(json: JsonOption = False) -> None:
 
     facts: list[dict[str, Any]] = [state_of_engine(engine) for engine in kept_engines()]
     if json:
-        show.as_json(facts)
+        show.print_json(facts)
     elif not facts:
         show.say(NONE_KEPT)
     else:
@@ -65,7 +65,7 @@ def stop(
             outcome = "was stopped." if ended else f"is in use by process {client}: it ends with that process."
             show.say(f"Spark of {engine.folder} (process {engine.java_pid}) {outcome}")
     if json:
-        show.as_json(facts)
+        show.print_json(facts)
     elif not facts:
         show.say(NONE_KEPT)
     if not all(fact["ended"] for fact in facts):

@@ -45,9 +45,9 @@ def _print_answer_as_json(answer: Answer) -> None:
     with nullcontext() if answer.ends else until_ctrl_c():
         for row in answer.rows:
             tombstone_mark = {MARK: True} if isinstance(row, DeletedRow) else {}
-            show.as_json(dict(zip(answer.names, row, strict=True)) | tombstone_mark)
+            show.print_json(dict(zip(answer.names, row, strict=True)) | tombstone_mark)
     if answer.message:
-        show.as_json({"message": answer.message})
+        show.print_json({"message": answer.message})
 
 
 def _print_answer_lines(answer: Answer) -> None:

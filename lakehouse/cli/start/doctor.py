@@ -29,7 +29,7 @@ def doctor(
 
     findings = list(examine(settings_of(config, lake)))
     if json:
-        show.as_json([asdict(item) for item in findings])
+        show.print_json([asdict(item) for item in findings])
     elif report:
         show.say(as_report(findings))
     else:

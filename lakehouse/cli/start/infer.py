@@ -48,12 +48,12 @@ def infer(
         raise NotFound(f"topic {topic!r} has no records, so nothing says what its columns are. Produce some first.")
     proposal = propose(topic, records)
     if as_json:
-        show.as_json(_facts(proposal))
+        show.print_json(_proposal_facts(proposal))
     else:
         _show_proposal(proposal)
 
 
-def _facts(proposal: Proposal) -> dict[str, object]:
+def _proposal_facts(proposal: Proposal) -> dict[str, object]:
     facts = asdict(proposal)
     facts["columns"] = [
         {"field": column.field, "type": column.type.text, "key": column.is_key, "evidence": column.evidence,

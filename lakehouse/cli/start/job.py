@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lakehouse.cli.start.run_signals import STOP_SECONDS, RunSignals
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import BAD_INPUT, FAILED, OK, exit_code
-from lakehouse.cli.terminal.waiting import phases_shown
+from lakehouse.cli.terminal.waiting import show_phases
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -145,17 +145,17 @@ def main(
         if is_divisible:
             app = divide_app(app, options.part, options.tables)
         allow_keeping(allowed=options.until == CAUGHT_UP)
-        with phases_shown(quiet=False):
+        with show_phases(quiet=False):
             last_event = run_job(settings_of(options.config, None), app, options.until)
     except LakehouseError as error:
-        show.as_json({"event": "error", "message": str(error)})
+        show.print_json({"event": "error", "message": str(error)})
         return BAD_INPUT if exit_code(error) == BAD_INPUT else FAILED
     except Exception as error:
-        show.as_json({"event": "error", "message": f"{type(error).__name__}: {error}"})
+        show.print_json({"event": "error", "message": f"{type(error).__name__}: {error}"})
         raise
     finally:
         allow_keeping(allowed=False)
-    show.as_json(last_event)
+    show.print_json(last_event)
     return OK if last_event["event"] == "done" else FAILED
 
 
@@ -165,7 +165,7 @@ def run_part(part: Part, arguments: Sequence[str], about: str) -> int:
     def work(settings: Settings, app: App, until: str) -> dict[str, Any]:
         from lakehouse.run.watch.event import as_event
 
-        return run_until(settings, app, (part,), until, lambda event: show.as_json(as_event(event)))
+        return run_until(settings, app, (part,), until, lambda event: show.print_json(as_event(event)))
 
     return main(arguments, about, work, is_divisible=part == "silver")
 

@@ -104,7 +104,7 @@ def plan(
         further_plans |= {"new_rules": [asdict(rule) for rule in tried_rules]} if tried_rules else {}
         further_plans |= {"lineage": drawing.graph.as_json()} if lineage else {}
         further_plans |= {"warnings": list(application.warnings)} if application.warnings else {}
-        show.as_json(
+        show.print_json(
             {
                 "ok": not (problems or refusals),
                 "problems": problems,

@@ -14,7 +14,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
-from lakehouse.cli.terminal.waiting import SILENCE_SECONDS, PhaseLines, phases_shown_by
+from lakehouse.cli.terminal.waiting import SILENCE_SECONDS, PhaseLines, let_show_phases
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.markup.quantity import quantity
 from lakehouse.phases import describe_phases, phase, phases_under_way, seconds_idle
@@ -105,11 +105,11 @@ def _run_application(
                 topics.check_topics(settings, application, servers)
         if json:
             for warning in application.warnings:
-                show.as_json({"event": "warning", "message": warning})
+                show.print_json({"event": "warning", "message": warning})
             done_event = run_until(
-                settings, application, run_parts, until or STOPPED, lambda event: show.as_json(as_event(event))
+                settings, application, run_parts, until or STOPPED, lambda event: show.print_json(as_event(event))
             )
-            show.as_json(done_event)
+            show.print_json(done_event)
             return
         only_lines = shows_lines(settings.log.format) and (until is None or settings.log.format == "json")
         if shows_lines(settings.log.format):
@@ -119,7 +119,7 @@ def _run_application(
         else:
             for warning in application.warnings:
                 show.say(f"warning: {warning}", stderr=True)
-            waiting_count = waiting_records(settings, application, servers) if "ingest" in run_parts else 0
+            waiting_count = count_waiting_records(settings, application, servers) if "ingest" in run_parts else 0
             with show_progress(application, waiting_count, ends=until is not None) as listen:
                 done_event = run_until(settings, application, run_parts, until or STOPPED, listen)
     if not only_lines:
@@ -156,7 +156,7 @@ def phases_as_lines(log: Log, *, json: bool, ends: bool) -> Iterator[None]:
     log_lines = Lines(log, _say_on_stderr)
     idle_text = None if ends else IDLE
     lines = PhaseLines(lambda text: log_lines.say("info", text, event="phase"), time.monotonic(), idle_text)
-    with phases_shown_by(lines):
+    with let_show_phases(lines):
         yield
 
 
@@ -180,13 +180,13 @@ def _say_on_stderr(line: str) -> None:
     show.say(line, stderr=True)
 
 
-def waiting_records(settings: Settings, app: App, servers: str) -> int:
+def count_waiting_records(settings: Settings, app: App, servers: str) -> int:
     """Return how many records Kafka has that bronze does not."""
     from lakehouse.kafka.topics import Cluster
-    from lakehouse.run.watch.lag import lag
+    from lakehouse.run.watch.lag import count_waiting
 
     with phase("asking Kafka what is new"):
-        return sum(lag(settings, app, Cluster(servers, settings.kafka.options)).values())
+        return sum(count_waiting(settings, app, Cluster(servers, settings.kafka.options)).values())
 
 
 @contextmanager
@@ -232,7 +232,7 @@ def show_progress(app: App, waiting_count: int, *, ends: bool = True) -> Iterato
                 bar_tasks[event.kind], completed=record_counts[event.kind], said=f"tick {event.tick:,}: {progress_text}"
             )
 
-        with phases_shown_by(show_now):
+        with let_show_phases(show_now):
             yield listen
 
 

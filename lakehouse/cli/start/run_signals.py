@@ -1,4 +1,4 @@
-"""What SIGTERM and Ctrl-C do to a run, from its start to the end of its process."""
+"""The effect of SIGTERM and Ctrl-C on a run, from its start to the end of its process."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class RunSignals:
             _end_at_last(number)
 
 
-def own_process() -> None:
+def claim_process() -> None:
     """Say that this process is lakehouse's own, and ends with its run.
 
-    What it does once the run's handlers are gone is then not cut off by SIGTERM, but bounded: it prints its last line,
-    and stops Java and a broker.
+    Once the run's handlers are gone, SIGTERM then does not cut the process off, but bounds the time that it has left:
+    it prints its last line, and stops Java and a broker.
     """
     _owns_process[0] = True
 

@@ -42,7 +42,7 @@ def status(
 
         lake_facts["skew"] = topic_skews(Layout(settings.lake.path))
     if json:
-        show.as_json(lake_facts)
+        show.print_json(lake_facts)
         return
     show.say(_describe_kafka(lake_facts["kafka"]))
     tick_text = f"bronze is at tick {lake_facts['tick']:,}" if lake_facts["tick"] else "no tick yet"

@@ -1,4 +1,4 @@
-"""What each kind of error means, where it comes from, and the ways out: `lakehouse explain-error`, docs/errors.md."""
+"""The meaning of each kind of error, its causes, and the ways out: `lakehouse explain-error`, docs/errors.md."""
 
 from __future__ import annotations
 
@@ -249,13 +249,13 @@ PAGES: Mapping[type[LakehouseError], ErrorPage] = {
 
 
 def page_of(name: str) -> str:
-    """Return what there is about a kind of error, as text. Raises NotFound with the nearest name."""
+    """Return the page about a kind of error, as text. Raises NotFound with the nearest name."""
     pages_by_name = {error_class.__name__.lower(): error_class for error_class in PAGES}
     error_class = pages_by_name.get(name.replace("-", "").replace("_", "").lower())
     if error_class is None:
         near_names = get_close_matches(name.lower(), pages_by_name, 1)
         hint = f"Did you mean {pages_by_name[near_names[0]].__name__}? " if near_names else ""
-        all_names = ", ".join(sorted(other.__name__ for other in PAGES))
+        all_names = ", ".join(sorted(other_name.__name__ for other_name in PAGES))
         raise NotFound(f"Found no kind of error {name[:80]!r}. {hint}Expected one of: {all_names}.")
     return _text_of(error_class, PAGES[error_class])
 

@@ -45,7 +45,7 @@ FoldOption = Annotated[
 ]
 
 
-def asked_moment(
+def moment_of_options(
     time_text: str | None,
     clock: str | None,
     version: int | None,

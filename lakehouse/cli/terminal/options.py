@@ -45,14 +45,14 @@ def app_of(app: str | None, settings: Settings) -> str:
     """Return the application of a command line: the named one, or that of the settings. Raises ConfigError."""
     if (named_app := app or settings.lake.app) is not None:
         return named_app
-    suggested_app = guessed_app()
+    suggested_app = guess_app()
     raise ConfigError(
         f"no application is named. Name it with --app {suggested_app}, or once for all commands in lakehouse.toml: "
         f'app = "{suggested_app}" under [lake].'
     )
 
 
-def guessed_app() -> str:
+def guess_app() -> str:
     """Return the one file of the current folder that seems to declare an application; FILE.py if there are several."""
     app_files = [path for path in sorted(Path().glob("*.py")) if APPLICATION.search(path.read_bytes())]
     return app_files[0].name if len(app_files) == 1 else "FILE.py"

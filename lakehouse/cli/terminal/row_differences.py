@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lakehouse.semantics.difference import RowDifference
 
 
-def differing_rows(changes: Sequence[RowDifference], caption: str | None) -> None:
+def print_differing_rows(changes: Sequence[RowDifference], caption: str | None) -> None:
     """Print keys that differ, each with its row before and after; of a changed row only the columns that differ."""
     from lakehouse.lake.row.difference import COLUMNS, change_cells
 

@@ -100,18 +100,18 @@ def print_table(
     console().print(rich_table)
 
 
-def as_json(value: Any, *, stderr: bool = False) -> None:
+def print_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as one line of JSON. stderr: for progress, so that stdout has only the result."""
-    as_json_text(json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False), stderr=stderr)
+    print_json_text(json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False), stderr=stderr)
 
 
-def as_json_text(line: str, *, stderr: bool = False) -> None:
+def print_json_text(line: str, *, stderr: bool = False) -> None:
     """Print a JSON text that is one line already, escaped as JSON has it."""
     _take_line_away()
     typer.echo(OBEYED.sub(lambda match: json.dumps(match[0])[1:-1], line), err=stderr)
 
 
-def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def print_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV: unchanged for a program or a file, escaped on a terminal."""
     _take_line_away()
     csv_text = io.StringIO()

@@ -26,8 +26,8 @@ class PhaseLines:
     say: gets a line. begun: by time.monotonic. idle_text: said once, when nothing is under way any more; None: never.
     """
 
-    def __init__(self, say: Callable[[str], None], begun: float, idle_text: str | None = None) -> None:
-        self._say, self._said_at, self._said_kinds = say, begun, set[str]()
+    def __init__(self, say: Callable[[str], None], began: float, idle_text: str | None = None) -> None:
+        self._say, self._said_at, self._said_kinds = say, began, set[str]()
         self._idle_text = idle_text
 
     def __call__(self, now: float) -> None:
@@ -69,24 +69,24 @@ class PhaseLine:
 
 
 @contextmanager
-def phases_shown(*, quiet: bool) -> Iterator[None]:
+def show_phases(*, quiet: bool) -> Iterator[None]:
     """Show the phases of a command while it lasts. quiet: it prints for a program, so no phase is shown."""
     if quiet:
         yield
         return
     if show.console(stderr=True).is_terminal:
         line = PhaseLine()
-        with called_repeatedly(lambda now: None if _shown_elsewhere.is_set() else line(now)):
+        with call_repeatedly(lambda now: None if _shown_elsewhere.is_set() else line(now)):
             yield
         line.clear()
     else:
         lines = PhaseLines(lambda text: show.say(text, stderr=True), time.monotonic())
-        with called_repeatedly(lambda now: None if _shown_elsewhere.is_set() else lines(now)):
+        with call_repeatedly(lambda now: None if _shown_elsewhere.is_set() else lines(now)):
             yield
 
 
 @contextmanager
-def bronze_read() -> Iterator[Callable[[int], None]]:
+def show_bronze_reads() -> Iterator[Callable[[int], None]]:
     """Yield a listener: called with the number of bronze's records that were read, it shows it in the phase."""
     with phase("reading bronze") as reading:
 
@@ -97,18 +97,18 @@ def bronze_read() -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def phases_shown_by(look: Callable[[float], None]) -> Iterator[None]:
+def let_show_phases(look: Callable[[float], None]) -> Iterator[None]:
     """Let a command show its phases itself. look: called with the time, by time.monotonic, several times a second."""
     _shown_elsewhere.set()
     try:
-        with called_repeatedly(look):
+        with call_repeatedly(look):
             yield
     finally:
         _shown_elsewhere.clear()
 
 
 @contextmanager
-def called_repeatedly(look: Callable[[float], None]) -> Iterator[None]:
+def call_repeatedly(look: Callable[[float], None]) -> Iterator[None]:
     """Call a function with the time until the block ends, in a thread of its own."""
     end = threading.Event()
 

@@ -46,7 +46,7 @@ def audit(
         listener = _say_part_as_json if json else show_part
         audit_result = Lake(settings=settings).audit(application, declared_table, deep=deep, listen=listener)
     if json:
-        show.as_json(audit_result.plain())
+        show.print_json(audit_result.plain())
     else:
         _print_audit(audit_result)
     if not audit_result.ok:
@@ -55,7 +55,7 @@ def audit(
 
 def _say_part_as_json(part: str) -> None:
     """Print the part under check, for a program that waits."""
-    show.as_json({"event": "progress", "part": part}, stderr=True)
+    show.print_json({"event": "progress", "part": part}, stderr=True)
 
 
 def _print_audit(audit_result: Audit) -> None:

@@ -43,7 +43,7 @@ def backtest(
         json_sides = [
             {"app": name, "rows": content.rows, "hash": str(content.hash)} for name, content in contents_by_app.items()
         ]
-        show.as_json(
+        show.print_json(
             {
                 "table": table, "tick": comparison.tick, "equal": differences.equal, "contents": json_sides,
                 **differences.counts(), "examples": [dict(zip(SHOWN, row, strict=True)) for row in example_rows],

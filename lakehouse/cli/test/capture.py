@@ -10,7 +10,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
-from lakehouse.cli.terminal.waiting import bronze_read
+from lakehouse.cli.terminal.waiting import show_bronze_reads
 from lakehouse.errors import ConfigError
 from lakehouse.markup.quantity import quantity
 
@@ -64,7 +64,7 @@ def capture(
             f"--out {scenario_file}: there is no folder {scenario_file.parent}. Make it, or name another file."
         )
     layout = Layout(settings.lake.path)
-    with bronze_read() as show_read:
+    with show_bronze_reads() as show_read:
         scenario = capture_key(
             layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
             listen=show_read,

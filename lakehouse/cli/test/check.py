@@ -22,6 +22,6 @@ def check(app: AppOption = None, config: ConfigOption = None, lake: LakeOption =
 
     settings = lake_of(config, lake)
     check_report = verify_tables(Layout(settings.lake.path), load_app(app_of(app, settings)))
-    show.as_json(check_report)
+    show.print_json(check_report)
     if not check_report["ok"]:
         raise typer.Exit(FAILED)

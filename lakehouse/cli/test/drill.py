@@ -80,7 +80,7 @@ def drill(
             _say_case_as_json if json else _show_case,
         )  # fmt: skip
     if json:
-        show.as_json(asdict(drill_result))
+        show.print_json(asdict(drill_result))
     else:
         show.say(
             f"Table {drill_result.table} at tick {drill_result.tick:,}: {quantity(drill_result.rows, 'row')}, hash "
@@ -108,7 +108,7 @@ def _published_changelog(exit_stack: ExitStack, settings: Settings, topic: str, 
 def _say_case_as_json(drill_case: DrillCase) -> None:
     """Print a line for each damage, for a program that waits; stdout has only the result."""
     seconds_by_way = {restored_way.way: restored_way.seconds for restored_way in drill_case.restored}
-    show.as_json(
+    show.print_json(
         {
             "event": "progress",
             "damage": drill_case.damage,
@@ -150,7 +150,7 @@ def _show_history(root: str, table: str | None, *, json: bool) -> None:
     past_drills = list(read_history(Layout(root), table))
     if json:
         for past_drill in past_drills:
-            show.as_json(past_drill)
+            show.print_json(past_drill)
     elif not past_drills:
         show.say("No drill was run yet.")
     else:

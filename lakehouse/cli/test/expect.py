@@ -43,7 +43,7 @@ def expect(
     application = load_app(app_of(app, settings))
     tried = Lake(settings=settings).try_rule(application, stream, rule, since_ms=since_ms)
     if json:
-        show.as_json(asdict(tried) | {"records": tried.records, "refused": tried.refused})
+        show.print_json(asdict(tried) | {"records": tried.records, "refused": tried.refused})
         return
     share = f" ({tried.refused / tried.records:.2%})" if tried.refused else ""
     show.say(
@@ -53,18 +53,20 @@ def expect(
     days = [day for day in tried.days if day.refused] if len(tried.days) > DAYS_SHOWN else list(tried.days)
     if days and tried.refused:
         largest = max(day.refused for day in days)
-        rows = [(day.day, day.records, day.refused, _bar(day.refused, largest), *_example(day)) for day in days]
+        rows = [
+            (day.day, day.records, day.refused, _bar_text(day.refused, largest), *_example_of_day(day)) for day in days
+        ]
         left_out = len(tried.days) - len(days)
         caption = f"{left_out:,} days without a refused record are left out." if left_out else None
         columns = ("day", "records", "refused", "", "for example", "reason")
         show.print_table(f"Refused by {rule}", columns, rows, caption=caption)
 
 
-def _bar(count: int, largest: int) -> str:
+def _bar_text(count: int, largest: int) -> str:
     return "█" * -(-count * BAR_LENGTH // largest)
 
 
-def _example(day: DayOfRule) -> tuple[str, str]:
+def _example_of_day(day: DayOfRule) -> tuple[str, str]:
     if day.first is None:
         return "", ""
     return f"{day.first.place.partition}/{day.first.place.offset}", day.first.reason.partition(": ")[2]

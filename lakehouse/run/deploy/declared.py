@@ -1,4 +1,4 @@
-"""What a deployment of an application would do with each table, from its declarations; without Spark."""
+"""The effect that a deployment of an application would have on each table, from its declarations; without Spark."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import CopyLayout, Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
+from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, add_to_history
 from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.moment import AtTick
@@ -79,7 +79,7 @@ def drill(
         drill_result = Drill(
             moment_text, table.name, running.tick, truth.rows, truth.hash, drill_seconds, is_ok, tuple(cases)
         )
-        remember(open_table.layout, drill_result)
+        add_to_history(open_table.layout, drill_result)
     return drill_result
 
 

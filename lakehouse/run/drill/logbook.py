@@ -94,7 +94,7 @@ def _not_a_drill(path: str, fault: str) -> StorageError:
     )
 
 
-def remember(layout: Layout, drill: Drill) -> None:
+def add_to_history(layout: Layout, drill: Drill) -> None:
     """Add a drill to the history. Raises StorageError, OSError."""
     time_text = re.sub(r"[^0-9T]", "", drill.at.partition("+")[0])  # 20261128T041500, which sorts as time does
     note.write(f"{layout.drills}/{time_text}.{drill.table}.json", asdict(drill))

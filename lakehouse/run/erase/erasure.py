@@ -57,10 +57,10 @@ VACUUM_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
-    """What an erasure would do. records: how many, by topic. tables: those that would be built again.
+    """The plan of an erasure. records: how many, by topic. tables: those that would be built again.
 
-    reverted: those of them in which a revert is in effect: what it took away comes back. published: the topics that
-    would get tombstones. streams: topics with records of streams, which stay as they are.
+    reverted: those of them in which a revert is in effect: the rows that it took away come back. published: the topics
+    that would get tombstones. streams: topics with records of streams, which stay as they are.
     """
 
     records: Mapping[str, int]
@@ -73,7 +73,10 @@ class ErasurePlan:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure did. differing: how each table differs from before. occurrences: where values are still found."""
+    """The outcome of an erasure.
+
+    differing: how each table differs from before. occurrences: where values are still found.
+    """
 
     erasure: Erasure
     differing: Mapping[str, Difference] = field(default_factory=dict)
@@ -183,7 +186,7 @@ def _refuse_unsearchable(app: App, subject: ErasureSubject, values: Sequence[str
 
 
 class Eraser:
-    """Carries an erasure out. publish: publishes what the tables changed; called if one of them has a topic."""
+    """Carries an erasure out. publish: publishes the changes of the tables; called if one of them has a topic."""
 
     def __init__(self, lake: OpenLake, app: App, why: Why, publish: Callable[[], None], listen: ShowProgress) -> None:
         self._lake, self._app, self._publish, self._listen = lake, app, publish, listen
@@ -194,7 +197,7 @@ class Eraser:
     def erase(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool = False) -> Erased:
         """Erase a subject's records, or go on with an erasure of it that was interrupted. See `plan_erasure`.
 
-        What was erased before, and did not come again, is only searched for again.
+        Records that were erased before, and did not come again, are only searched for again.
 
         values: what the search at the end looks for, beside the keys. rebuild_reverted: also build tables in which a
         revert is in effect; else PlanError is raised for them. Raises also LeaseHeld while a job runs, StorageError if
@@ -219,11 +222,11 @@ class Eraser:
         ):
             erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
-            ("chosen", lambda current: self._choose(current, subject, rebuild_reverted=rebuild_reverted)),
-            ("deleted", self._delete),
-            ("swapped", self._swap),
+            ("chosen", lambda current: self._choose_records(current, subject, rebuild_reverted=rebuild_reverted)),
+            ("deleted", self._delete_rows),
+            ("swapped", self._swap_tables),
             ("published", self._publish_differences),
-            ("purged", self._purge),
+            ("purged", self._purge_old_files),
         ]
         for progress, step in steps:
             if not erasure.has(progress):
@@ -233,7 +236,7 @@ class Eraser:
         erasure, result = search_erased(self._layout, erasure, searched_values)
         return Erased(erasure, self._differing, result.occurrences)
 
-    def _choose(self, erasure: Erasure, subject: ErasureSubject, *, rebuild_reverted: bool) -> Erasure:
+    def _choose_records(self, erasure: Erasure, subject: ErasureSubject, *, rebuild_reverted: bool) -> Erasure:
         """Keep the places of the records. Before its note is written, an erasure has changed nothing."""
         interventions.check_complete(self._lake, BronzeState(tick=self._lake.progress(self._lake.bronze).tick))
         rows = erasable_records(self._lake, self._app, subject).persist()
@@ -265,7 +268,7 @@ class Eraser:
             yield column.name
             yield column.in_topic.name
 
-    def _delete(self, erasure: Erasure) -> Erasure:
+    def _delete_rows(self, erasure: Erasure) -> Erasure:
         """Delete the rows of the records from everything that holds their bytes and is not built again."""
         lake = self._lake.own_session()
         with self._all_stopped(erasure):
@@ -282,7 +285,7 @@ class Eraser:
         paths += [layout.late(name) for name in reader.table_names(layout, "late")]
         return [path for path in paths if self._lake.exists(path)]
 
-    def _swap(self, erasure: Erasure) -> Erasure:
+    def _swap_tables(self, erasure: Erasure) -> Erasure:
         """Build the tables again and swap them in at one tick, or finish the swap that was decided on before a kill."""
         beside = f"erase-{erasure.id}"
         decided_ticks = [
@@ -292,7 +295,7 @@ class Eraser:
             if decision.details.get("beside") == beside
         ]
         if decided_ticks:
-            for table in self._tables(erasure):
+            for table in self._erased_tables(erasure):
                 bring_table(self._lake.open(table), self._app, decided_ticks[0])
             folders.remove_folder(self._lake.spark, replace(self._layout, beside=beside).tables)
             return replace(erasure, tick=decided_ticks[0])
@@ -321,7 +324,7 @@ class Eraser:
         self._differing = differing
         return replace(erasure, tables=names, tick=outcome.tick)
 
-    def _tables(self, erasure: Erasure) -> tuple[Table, ...]:
+    def _erased_tables(self, erasure: Erasure) -> tuple[Table, ...]:
         """Return the tables of an erasure. Raises PlanError if the application lacks one."""
         if missing_names := sorted(set(erasure.tables) - {table.name for table in self._app.tables}):
             raise PlanError(
@@ -335,14 +338,16 @@ class Eraser:
             self._publish()
         return erasure
 
-    def _purge(self, erasure: Erasure) -> Erasure:
+    def _purge_old_files(self, erasure: Erasure) -> Erasure:
         """Remove everything from before: files of older versions, anchors, builds, and values in the tables' logs."""
         spark = self._lake.own_session().spark
         with self._all_stopped(erasure):
             folders.remove_folder(spark, f"{self._layout.root}/beside")
             for name in erasure.tables:
                 folders.remove_folder(spark, self._layout.anchors(name))
-            keyed_paths = [place.path for table in self._tables(erasure) for place in table_places(self._layout, table)]
+            keyed_paths = [
+                place.path for table in self._erased_tables(erasure) for place in table_places(self._layout, table)
+            ]
             paths = [*self._record_paths(erasure), *keyed_paths]
             spark.conf.set(VACUUM_CHECK, "false")
             try:

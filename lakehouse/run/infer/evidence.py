@@ -1,4 +1,4 @@
-"""What a sample's values are: for each field of JSON, how many values are of which kind; and the type that fits them.
+"""The values of a sample, counted by kind for each field of JSON, and the type that fits them.
 
 A type is proposed if at least `MOSTLY` of a field's values fit it; the others would go to the quarantine. Without such
 a type the column is a string, which takes any JSON as text.
@@ -54,7 +54,7 @@ class FieldType:
 
 @dataclass(slots=True)
 class Evidence:
-    """What the values of one field are. kinds: null, boolean, number, text, object, array."""
+    """The counts of the values of one field. kinds: null, boolean, number, text, object, array."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     fractions: int = 0
@@ -78,7 +78,7 @@ class Evidence:
         """Take in a value of parsed JSON."""
         kind = _kind_of(value, depth)
         self.kinds[kind] += 1
-        self._show(kind, value)
+        self._keep_example(kind, value)
         match kind:
             case "number":
                 self._add_number(str(value))
@@ -91,11 +91,11 @@ class Evidence:
                 for item in value:
                     self.items.add(item, depth + 1)
             case "text" if isinstance(value, str) and _LIKE_TIME.fullmatch(value) and _is_time(value):
-                self._show("time", value)
+                self._keep_example("time", value)
                 self.dates += bool(_DATE.fullmatch(value))
                 self.times += not _DATE.fullmatch(value)
 
-    def _show(self, kind: str, value: Any) -> None:
+    def _keep_example(self, kind: str, value: Any) -> None:
         if kind not in self.examples:
             self.examples[kind] = replace_surrogates(clip_text(value if type(value) is str else write_parsed(value)))
 
@@ -161,9 +161,9 @@ class Evidence:
         return FieldType("map", inner=value_types.pop() if len(value_types) == 1 else FieldType("string"))
 
     def text(self, type: FieldType, records: int) -> str:
-        """Return what speaks for a type, as people read it. records: how many records could have the field."""
+        """Return the counts that speak for a type, for people. records: how many records could have the field."""
         parts = [f"in {self.kinds.total():,} of {records:,}"] if self.kinds.total() != records else []
-        kinds = [f"{count:,} {_plural(kind, count)}" for kind, count in self.kinds.most_common()]
+        kinds = [f"{count:,} {_count_text(kind, count)}" for kind, count in self.kinds.most_common()]
         parts.append(", ".join(kinds))
         if self.dates or self.times:
             parts.append(f"{self.dates + self.times:,} of {self.kinds['text']:,} texts are ISO times")
@@ -194,7 +194,7 @@ def _can_be_written(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _plural(kind: str, count: int) -> str:
+def _count_text(kind: str, count: int) -> str:
     return kind if count == 1 or kind == "null" else f"{kind}s"
 
 

@@ -1,7 +1,7 @@
-"""Proposes a declaration for a topic from a sample of its records, in Python and SQL, with what speaks for each part.
+"""Proposes a declaration for a topic from a sample of its records, in Python and SQL, with the evidence for each part.
 
-Both texts are run before they are shown, and the records of the sample are read by the Python one: so what would go to
-the quarantine is counted, not guessed.
+Both texts run before they are shown, and the Python text reads the records of the sample: so the records that would go
+to the quarantine are counted, not guessed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakehouse.plan.build import stream
 from lakehouse.plan.databases.debezium import debezium
 from lakehouse.plan.origin import Source
 from lakehouse.run.infer.evidence import MOSTLY, Evidence, FieldType
-from lakehouse.run.infer.texts import DeclarationParts, arguments, python_text, sql_name, sql_text
+from lakehouse.run.infer.texts import DeclarationParts, declaration_arguments, python_text, sql_name, sql_text
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.moment import time_ms
 
@@ -57,7 +57,10 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A declaration of a topic. notes: what people should know, or decide. unread: what it would not read."""
+    """A declaration of a topic.
+
+    notes: facts that people should know, or decide about. unread: the records that it would not read.
+    """
 
     topic: str
     records: int
@@ -82,8 +85,9 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
     if kind == REGISTERED:
         raise ConfigError(
             f"topic {topic!r}: {kinds[REGISTERED]:,} of {present:,} values begin with the id of a registry's schema, "
-            f"such as {_first_id(records)}, and are no JSON. Their columns are in the registry: `lakehouse schema pull "
-            f'{topic}`, and lh.stream("{topic}", format="avro"), or "protobuf" (docs/avro.md, docs/protobuf.md).'
+            f"such as {_first_schema_id(records)}, and are no JSON. Their columns are in the registry: "
+            f'`lakehouse schema pull {topic}`, and lh.stream("{topic}", format="avro"), or "protobuf" (docs/avro.md, '
+            "docs/protobuf.md)."
         )
     notes = [
         f"{kinds[other_kind]:,} of {present:,} values are {_WORDS[other_kind]}, not {_WORDS[kind]}."
@@ -116,7 +120,7 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
             f"{kinds[ABSENT]:,} of {len(records):,} records have no value: they are deletes for a table of the latest "
             "values."
         )
-    unread = _unread(_declare_source(declared), records)
+    unread = _find_unread(_declare_source(declared), records)
     statement, sql_notes = _propose_sql(declared, records, sum(item.records for item in unread))
     return Proposal(
         topic, len(records), (*key_columns, *columns), python_text(declared), statement, (*notes, *sql_notes), unread
@@ -135,7 +139,7 @@ def _read_value(data: bytes | None) -> tuple[str, Any]:
     if data is None:
         return ABSENT, None
     is_behind_id = schema_id(data) is not None
-    value = _parsed(data[PREFIX_LENGTH:] if is_behind_id else data)
+    value = _parse_json(data[PREFIX_LENGTH:] if is_behind_id else data)
     if isinstance(value, Members):
         return (JSON_BEHIND_ID if is_behind_id else JSON_OBJECT), value
     text = data.decode(errors="replace")
@@ -151,7 +155,7 @@ def _read_value(data: bytes | None) -> tuple[str, Any]:
 _NO_JSON = object()
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     try:
         return parse_value(data.decode())
     except (UnicodeDecodeError, Unfit):
@@ -165,7 +169,7 @@ def _is_text(data: bytes) -> bool:
         return False
 
 
-def _first_id(records: Iterable[Record]) -> int | None:
+def _first_schema_id(records: Iterable[Record]) -> int | None:
     return next((id for record in records if (id := schema_id(record.value or b"")) is not None), None)
 
 
@@ -178,7 +182,7 @@ def _columns_of_rows(
         type = FieldType("binary" if kind == BYTES else "string")
         evidence = f"{len(rows):,} values are {_WORDS[kind]}"
         return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
-    envelope, inner_rows = _unwrap(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
+    envelope, inner_rows = _unwrap_rows(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
     columns = _columns_of_objects(inner_rows, is_key=False)
     if not columns and envelope == "debezium":
         raise ConfigError(
@@ -202,7 +206,7 @@ def _columns_of_objects(objects: Sequence[Members], *, is_key: bool) -> list[Pro
     ]
 
 
-def _unwrap(rows: Sequence[tuple[Record, Any]]) -> tuple[str, list[Any]]:
+def _unwrap_rows(rows: Sequence[tuple[Record, Any]]) -> tuple[str, list[Any]]:
     """Return the envelope around most rows, "" for none, and the rows inside."""
     objects = [dict(row) for _, row in rows]
     payloads = [row["payload"] if set(row) == {"schema", "payload"} else None for row in objects]
@@ -235,7 +239,7 @@ def _propose_key(
     key_name = next(name for name in ("key", "record_key", "topic_key") if name not in taken_names)
     if not keys:
         return [ProposedColumn(key_name, FieldType("string"), "no record has a key", "", is_key=True)], "kafka", notes
-    parsed_keys = [_parsed(key) for key in keys]
+    parsed_keys = [_parse_json(key) for key in keys]
     objects = [key for key in parsed_keys if isinstance(key, Members)]
     payloads = [dict(key).get("payload") for key in objects]
     if objects and len(objects) >= MOSTLY * len(keys):
@@ -301,7 +305,7 @@ def _propose_time(
         if column.type.name not in ("timestamp", "bigint"):
             continue
         near_count = sum(
-            (ms := _time_of(dict(row).get(column.field))) is not None and abs(ms - record.timestamp) <= DAY_MS
+            (ms := _milliseconds_of(dict(row).get(column.field))) is not None and abs(ms - record.timestamp) <= DAY_MS
             for record, row in rows
             if isinstance(row, Members)
         )
@@ -315,8 +319,8 @@ def _propose_time(
     ]
 
 
-def _time_of(value: Any) -> int | None:
-    """Return the milliseconds of a moment in JSON; None for what is none."""
+def _milliseconds_of(value: Any) -> int | None:
+    """Return the milliseconds of a moment in JSON; None for a value that is no moment."""
     if isinstance(value, JsonNumber):
         return int(value) if value.isdecimal() and len(value) <= 15 else None
     if not isinstance(value, str):
@@ -328,13 +332,18 @@ def _time_of(value: Any) -> int | None:
 
 
 def _declare_source(declared: DeclarationParts) -> Source:
-    declared_stream = (debezium if declared.is_change_log else stream)(declared.topic, **arguments(declared))
+    declared_stream = (debezium if declared.is_change_log else stream)(
+        declared.topic, **declaration_arguments(declared)
+    )
     assert isinstance(declared_stream.source, Source)
     return declared_stream.source
 
 
 def _propose_sql(declared: DeclarationParts, records: Sequence[Record], unread_count: int) -> tuple[str, list[str]]:
-    """Return the declaration in SQL, "" if there is none, and notes. unread_count: what the one in Python leaves."""
+    """Return the declaration in SQL, "" if there is none, and notes.
+
+    unread_count: how many records the declaration in Python does not read.
+    """
     unread_max = unread_count + (1 - MOSTLY) * len(records)
     if statement := _possible_statement(declared, records, unread_max):
         return statement, _note_no_time(declared, statement)
@@ -376,13 +385,13 @@ def _is_possible_in_sql(declared: DeclarationParts, column: tuple[str, FieldType
 
 def _count_unread(source: Source, records: Sequence[Record]) -> int:
     try:
-        return sum(item.records for item in _unread(source, records))
+        return sum(item.records for item in _find_unread(source, records))
     except NeedsSpark:
         return 0
 
 
 def _sql_source(topic: str, statement: str) -> Source | None:
-    """Return what a statement declares; None if it is refused."""
+    """Return the source that a statement declares; None if the statement is refused."""
     script = Script(folder=Path())
     try:
         script.run(statement)
@@ -392,8 +401,8 @@ def _sql_source(topic: str, statement: str) -> Source | None:
     return source if isinstance(source, Source) else None
 
 
-def _unread(source: Source, records: Sequence[Record]) -> tuple[Unread, ...]:
-    """Return what a source does not read of the sample, by reason. Raises NeedsSpark."""
+def _find_unread(source: Source, records: Sequence[Record]) -> tuple[Unread, ...]:
+    """Return the records of the sample that a source does not read, by reason. Raises NeedsSpark."""
     bad_records = model.run(App((), (), (source,)), records, decode_record).quarantine[source.name]
     first_places: dict[str, str] = {}
     counts: Counter[str] = Counter()

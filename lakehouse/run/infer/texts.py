@@ -53,12 +53,12 @@ class DeclarationParts:
         return self.format == "debezium"
 
 
-def arguments(declared: DeclarationParts) -> dict[str, Any]:
+def declaration_arguments(declared: DeclarationParts) -> dict[str, Any]:
     """Return the arguments of `lh.stream`, or of `lh.debezium`, but the topic."""
     names = _column_names([name for name, _ in (*declared.key, *declared.columns)])
     key_names, value_names = names[: len(declared.key)], names[len(declared.key) :]
-    result = {"key": _schema(key_names, declared.key), "schema": _schema(value_names, declared.columns)}
-    if not _names_its_stream(declared.topic):
+    result = {"key": _schema_text(key_names, declared.key), "schema": _schema_text(value_names, declared.columns)}
+    if not _can_name_stream(declared.topic):
         result["name"] = suggest_name(declared.topic)
     if not declared.is_change_log and declared.format != "json":
         result["format"] = declared.format
@@ -70,7 +70,7 @@ def arguments(declared: DeclarationParts) -> dict[str, Any]:
     return result
 
 
-def _names_its_stream(topic: str) -> bool:
+def _can_name_stream(topic: str) -> bool:
     """Say whether a stream can have the name that is made of its topic's."""
     try:
         stream_name(topic, None)
@@ -84,27 +84,26 @@ def python_text(declared: DeclarationParts) -> str:
     variable = suggest_name(declared.topic).lower()
     variable = f"{variable}_" if keyword.iskeyword(variable) or variable == "lh" else variable
     function = "debezium" if declared.is_change_log else "stream"
-    lines = [f"    {name}={_wrapped(value)},\n" for name, value in arguments(declared).items()]
-    return (
-        f"import lakehouse as lh\n\n{variable} = lh.{function}(\n    {_literal(declared.topic)},\n{''.join(lines)})\n"
-    )
+    lines = [f"    {name}={_wrap_literal(value)},\n" for name, value in declaration_arguments(declared).items()]
+    topic = _quote_literal(declared.topic)
+    return f"import lakehouse as lh\n\n{variable} = lh.{function}(\n    {topic},\n{''.join(lines)})\n"
 
 
-def _literal(text: str) -> str:
+def _quote_literal(text: str) -> str:
     """Return a text as Python and JSON write it."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def _wrapped(text: str) -> str:
+def _wrap_literal(text: str) -> str:
     """Return a text as one literal, or as several that Python joins, each of some columns."""
     if len(text) <= WIDTH:
-        return _literal(text)
+        return _quote_literal(text)
     parts = [""]
     for word in re.findall(r"[^ ]* ?", text):
         if parts[-1].endswith(", ") and len(parts[-1]) + len(word) > WIDTH:
             parts.append("")
         parts[-1] += word
-    return "(\n" + "".join(f"        {_literal(part)}\n" for part in parts if part) + "    )"
+    return "(\n" + "".join(f"        {_quote_literal(part)}\n" for part in parts if part) + "    )"
 
 
 def sql_name(topic: str) -> str:
@@ -157,11 +156,11 @@ def _column_names(fields: Iterable[str], *, is_inside: bool = False) -> list[str
     return names
 
 
-def _schema(names: list[str], fields: Fields) -> str:
-    return ", ".join(_named(name, field, " ", type) for name, (field, type) in zip(names, fields, strict=True))
+def _schema_text(names: list[str], fields: Fields) -> str:
+    return ", ".join(_column_text(name, field, " ", type) for name, (field, type) in zip(names, fields, strict=True))
 
 
-def _named(name: str, field: str, separator: str, type: FieldType) -> str:
+def _column_text(name: str, field: str, separator: str, type: FieldType) -> str:
     origin = "" if name == field else f" from {quote_field(field)}"
     return f"{_quoted_word(name, separator)}{separator}{_spark_type(type)}{origin}"
 
@@ -182,7 +181,9 @@ def _spark_type(type: FieldType) -> str:
     match type.name:
         case "struct":
             names = _column_names((field for field, _ in type.members), is_inside=True)
-            members = [_named(n, field, ": ", inner) for n, (field, inner) in zip(names, type.members, strict=True)]
+            members = [
+                _column_text(n, field, ": ", inner) for n, (field, inner) in zip(names, type.members, strict=True)
+            ]
             return f"struct<{', '.join(members)}>"
         case "array" | "map":
             assert type.inner is not None

@@ -53,8 +53,8 @@ class Note:
     at: str = ""
 
 
-class Telling:
-    """The functions of an application. A context manager: inside it holds their leases, so no other job calls them."""
+class FunctionCalls:
+    """Calls the functions of an application. A context manager: it holds their leases, so no other job calls them."""
 
     def __init__(self, lake: OpenLake, app: App) -> None:
         self._lake = lake.own_session() if app.functions else lake
@@ -62,7 +62,7 @@ class Telling:
         self._stack = ExitStack()
         self._functions: list[_Function] = []
 
-    def __enter__(self) -> Telling:
+    def __enter__(self) -> FunctionCalls:
         with ExitStack() as stack:
             if self._app.functions:
                 bronze.create_tables(self._lake, self._app.own_topics)
@@ -75,15 +75,15 @@ class Telling:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def tell(self, tick: int, limit: Callable[[FunctionSink, int], int]) -> Iterator[tuple[str, int]]:
+    def call_functions(self, tick: int, limit: Callable[[FunctionSink, int], int]) -> Iterator[tuple[str, int]]:
         """Call every function with the records up to a tick; yield names and counts.
 
         limit: gives the last tick, up to this one, that all tables behind a function have taken in. Raises JobFailed
         for a function that raises; the note has the records before that one.
         """
         for function in self._functions:
-            if function.stands_before(last_tick := limit(function.sink, tick)):
-                yield function.name, function.tell(last_tick)
+            if function.is_behind(last_tick := limit(function.sink, tick)):
+                yield function.name, function.call_up_to(last_tick)
 
 
 class _Function:
@@ -96,15 +96,15 @@ class _Function:
             Note(**stored_note) if stored_note is not None and stored_note["lake"] == fresh_note.lake else fresh_note
         )
 
-    def stands_before(self, tick: int) -> bool:
+    def is_behind(self, tick: int) -> bool:
         return tick > self._note.after
 
-    def tell(self, tick: int) -> int:
+    def call_up_to(self, tick: int) -> int:
         """Call with the records of the ticks under way, then with those up to `tick`; return how many."""
         under_way = [self._note.to] if self._note.told else []
-        return sum(self._tell_ticks(last_tick) for last_tick in dict.fromkeys([*under_way, tick]))
+        return sum(self._call_for_ticks(last_tick) for last_tick in dict.fromkeys([*under_way, tick]))
 
-    def _tell_ticks(self, last_tick: int) -> int:
+    def _call_for_ticks(self, last_tick: int) -> int:
         note_before, record_number = self._note, 0
         with closing(
             driver_rows.stream_rows(stream_events(self._lake, self.sink.of, note_before.after, last_tick))

@@ -28,7 +28,7 @@ from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.run.job import function_sinks
-from lakehouse.run.job.function_sinks import Telling
+from lakehouse.run.job.function_sinks import FunctionCalls
 from lakehouse.run.job.publishing import Publishing
 from lakehouse.run.job.standstill import Standstill
 from lakehouse.run.job.turns import Turns
@@ -271,7 +271,7 @@ class Job:
     def _silver(self) -> Iterator[Silver]:
         with (
             Publishing(self._lake, self._settings, self._app, self._cluster) as publishing,
-            Telling(self._lake, self._app) as functions,
+            FunctionCalls(self._lake, self._app) as functions,
         ):
 
             def publish(tick: int) -> None:
@@ -280,7 +280,7 @@ class Job:
                     for topic, count in publishing.publish(tick, silver.tick_limit):
                         self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
                         started = time.monotonic()
-                    for name, count in functions.tell(tick, silver.tick_limit):
+                    for name, count in functions.call_functions(tick, silver.tick_limit):
                         self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
                         started = time.monotonic()
 
@@ -297,7 +297,7 @@ class Job:
                     self._say(kind, tick, failure.records, table=table, **subject, first=failure.first, **reason)
                 publish(tick)
                 upkeeping.run_if_due(tick)
-                self._turns.reached(tick)
+                self._turns.note_tick(tick)
 
             def count_records(after: int, to: int) -> int:
                 ticks = list(self._tick_records)  # ingest goes on

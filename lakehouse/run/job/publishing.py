@@ -84,7 +84,7 @@ class Publishing:
         limit: gives the last tick, up to this one, that all tables behind a sink have taken in.
         """
         for open_sink in self._sinks:
-            if open_sink.stands_before(last_tick := limit(open_sink.sink, tick)):
+            if open_sink.is_behind(last_tick := limit(open_sink.sink, tick)):
                 yield open_sink.topic, open_sink.publish(last_tick)
 
     def _make_topic(self, sink: Sink) -> None:
@@ -174,7 +174,7 @@ class _OpenSink:
         self._publisher.remember(self._resume_point.tick, self._resume_point.sent_count)
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
-    def stands_before(self, tick: int) -> bool:
+    def is_behind(self, tick: int) -> bool:
         return tick > self._resume_point.tick and not self._is_waiting(tick)
 
     def _is_waiting(self, tick: int) -> bool:

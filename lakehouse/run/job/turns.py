@@ -23,7 +23,7 @@ class Turns:
         self._ended = False
         self._changed = threading.Condition()
 
-    def reached(self, tick: int) -> None:
+    def note_tick(self, tick: int) -> None:
         """Note that the tables have a tick."""
         with self._changed:
             self._reached = max(self._reached, tick)

@@ -361,7 +361,7 @@ def _read_basis(open_table: OpenTable) -> Basis:
 def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
     """Return the changes that an intervention would make now, with the first of the rows."""
     applied_tick = require_applied_tick(open_table)
-    past = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
+    past_rows = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
     live_rows = reading.read_rows(open_table, AtTick(applied_tick))
     return compare_tables(open_table.table.key, live_rows, past.visible_rows(Cut(applied_tick + 1)), examples)
 

@@ -56,7 +56,7 @@ class Edit:
         return replace(record, **changed)
 
 
-def unchanged(record: Record) -> Record:
+def leave_unchanged(record: Record) -> Record:
     """Return the record unchanged: the fix if its stream now has another declaration."""
     return record
 
@@ -105,7 +105,7 @@ class Fixes:
 
 
 def approved_fixes(fixes: Fixes, expected_digest: str) -> Fixes:
-    """Return the results for the records that a digest is of; those that came later were not looked at.
+    """Return the results for the records that a digest covers; nobody has looked at those that came later.
 
     Raises PlanError if these records have other results now than when the digest was made.
     """
@@ -220,8 +220,8 @@ def _reasons_bad(layout: Layout, source: Source, fixed_records: list[Record]) ->
 def _bad_by_model(layout: Layout, source: Source, records: list[Record]) -> list[tuple[Record, str]]:
     """Return the records that are bad, with the reason.
 
-    What is expected of them is left to Spark, which judges them again, if the model can't tell. Raises NeedsSpark for
-    an event time that it can't tell.
+    An expectation that the model can't judge is left to Spark, which judges the records again. Raises NeedsSpark for an
+    event time that it can't tell.
     """
     decode = record_decoder(layout)
     try:

@@ -100,7 +100,7 @@ class Intervene:
 
 @dataclass(frozen=True, slots=True)
 class RemoveBuild:
-    """What was built beside the live tables is removed. beside: the name of that set of tables."""
+    """The tables that were built beside the live ones are removed. beside: the name of that set of tables."""
 
     tables: tuple[str, ...]
     beside: str

@@ -32,7 +32,7 @@ class NewestSchema:
 
 
 def is_named_by_topic(settings: RegistrySection) -> bool:
-    """Whether a topic's name tells the subjects of its schemas."""
+    """Say whether a topic's name tells the subjects of its schemas."""
     return settings.subject_strategy == _BY_TOPIC
 
 

@@ -100,7 +100,7 @@ def part_text(format: str, data: bytes, look_up: LookUp) -> PartText:
     try:
         return PartText(_text_in(format, data, look_up), shown_name)
     except (Unfit, PlanError) as error:
-        return PartText(_escaped(data), BYTES, f"not {shown_name}: {error}")
+        return PartText(_escape_bytes(data), BYTES, f"not {shown_name}: {error}")
 
 
 def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
@@ -114,7 +114,7 @@ def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
             continue
         if format != STRING or not _CONTROL.search(text):
             return PartText(text, format)
-    return PartText(_escaped(data), BYTES, reason)
+    return PartText(_escape_bytes(data), BYTES, reason)
 
 
 def _format_of_schema(id: int, look_up: LookUp) -> str:
@@ -144,7 +144,7 @@ def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
         case "string":
             return decode_utf8(data)
         case "bytes":
-            return _escaped(data)
+            return _escape_bytes(data)
     row = decode_primitive(data, (Column(_ALONE, format),))
     return encode_bare_value(row or {}, (Column(_ALONE, format),)).decode()
 
@@ -199,5 +199,5 @@ def _avro_writer(id: int, schema: WriterSchema) -> Callable[[bytes], str]:
     return lambda data: encode(codec.decode(data, columns) or {}, columns).decode()
 
 
-def _escaped(data: bytes) -> str:
+def _escape_bytes(data: bytes) -> str:
     return data.decode("latin-1").encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""By which schemas the records of a producer are written: a file's, or the registry's newest."""
+"""The schemas by which the records of a producer are written: from a file, or the registry's newest."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def own_schema_writer(file: Path) -> Callable[[str], bytes]:
     return lambda text: write_json_text(schema, message.name, text)
 
 
-def newest_for(
+def newest_to_write(
     registry: Registry, settings: RegistrySection, topic: str, part_name: str, kind: str
 ) -> ProducedSchema | None:
     """Return the registry's newest schema of a topic's "key" or "value"; None if there is none. kind: as expected.
@@ -81,7 +81,7 @@ def newest_for(
     subject = topic_subject(settings, topic, part_name)
     if (newest := newest_schema(registry, subject)) is None:
         return None
-    if (problem := _problem(newest.schema, kind)) is not None:
+    if (problem := _describe_problem(newest.schema, kind)) is not None:
         raise ConfigError(f"{subject}, version {newest.version}: {problem}. No record can be written by it here.")
     return ProducedSchema(subject, newest.id, newest.schema)
 
@@ -100,7 +100,7 @@ def schema_in_file(
         raise ConfigError(f"{file}: {error}. Expected a {LANGUAGES[kind]}{_FORMS.get(kind, ', in JSON')}.") from error
     except OSError as error:
         raise ConfigError(f"{file}: {reason_of_error(error)}. Expected a file with a {LANGUAGES[kind]}.") from error
-    if (problem := _problem(schema, kind)) is not None:
+    if (problem := _describe_problem(schema, kind)) is not None:
         raise ConfigError(f"{file}: {problem}. Expected a {LANGUAGES[kind]}{_FORMS.get(kind, ', in JSON')}.")
     subject = subject_of_schema(settings, topic, part_name, schema)
     if settings.auto_register:
@@ -113,7 +113,7 @@ def schema_in_file(
     return ProducedSchema(subject, id, schema)
 
 
-def _problem(schema: WriterSchema, kind: str) -> str | None:
+def _describe_problem(schema: WriterSchema, kind: str) -> str | None:
     """Return why no record can be written by a schema; None if it can."""
     if kind == JSON_KIND:
         return schema_problem(schema)

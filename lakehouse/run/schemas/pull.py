@@ -77,7 +77,7 @@ def pull_schemas(
         subjects.append(subject)
         if (newest := newest_schema(registry, subject)) is not None:
             file = pinned_file(folder, topic, part_name, newest.schema.kind)
-            pulled.append(_pull(file, subject, newest.version, newest.schema))
+            pulled.append(_pull_file(file, subject, newest.version, newest.schema))
     for topic, pulled in pulled_by_topic.items():
         if not subjects_by_topic[topic]:
             topic_subject(settings, topic, "value")  # raises the error that says so
@@ -101,14 +101,14 @@ def pull_ids(registry: Registry, folder: Path, ids: Iterable[int]) -> list[Pulle
         if (registered := registry.schema_by_id(id)) is None:
             raise NotFound(f"The schema registry at {registry.url} has no schema with the id {id}.")
         file = pinned_id_file(folder, id, registered.kind)
-        pulled.append(_pull(file, f"schema {id}", None, writer_schema(registered)))
+        pulled.append(_pull_file(file, f"schema {id}", None, writer_schema(registered)))
     return pulled
 
 
-def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -> PulledSchema:
+def _pull_file(file: Path, subject: str, version: int | None, schema: WriterSchema) -> PulledSchema:
     before = pinned_columns(file)
     try:
-        texts = _texts(file, schema)
+        texts = _schema_texts(file, schema)
         new_columns = pinned_column_types(schema, subject)
     except (UnfitSchema, PlanError) as error:
         return PulledSchema(file, subject, version, "refused", reason=str(error))
@@ -116,21 +116,21 @@ def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -
         return PulledSchema(file, subject, version, "unchanged")
     for path, text in texts.items():
         write_durably(path, text)
-    notes = () if schema.kind == PROTOBUF_KIND else tuple(_notes(json.loads(schema.text)))
+    notes = () if schema.kind == PROTOBUF_KIND else tuple(_list_notes(json.loads(schema.text)))
     if before is None:
         return PulledSchema(file, subject, version, "new", notes=notes)
     differences = tuple(column_differences(before, new_columns))
     return PulledSchema(file, subject, version, "changed", differences, notes=notes)
 
 
-def _notes(content: Any, path: str = "") -> Iterator[str]:
+def _list_notes(content: Any, path: str = "") -> Iterator[str]:
     """Yield what a type's schema says of records that were written by other schemas, for the fields of its records."""
     match content:
         case list():
             for branch in content:
-                yield from _notes(branch, path)
+                yield from _list_notes(branch, path)
         case {"type": "array", "items": inner} | {"type": "map", "values": inner} | {"type": dict() | list() as inner}:
-            yield from _notes(inner, path)
+            yield from _list_notes(inner, path)
         case {"type": "record" | "error", "fields": fields}:
             for field in fields:
                 name, aliases = f"{path}{field['name']}", field.get("aliases")
@@ -138,7 +138,7 @@ def _notes(content: Any, path: str = "") -> Iterator[str]:
                     yield f"a record in which {name} is still {' or '.join(map(str, aliases))} has a null there"
                 if field.get("default") is not None:
                     yield f"a record without {name} has a null there, and not {json.dumps(field['default'])}"
-                yield from _notes(field["type"], f"{name}.")
+                yield from _list_notes(field["type"], f"{name}.")
 
 
 def pinned_columns(file: Path) -> dict[str, str] | None:
@@ -159,8 +159,8 @@ def pinned_column_types(schema: WriterSchema, subject: str) -> dict[str, str]:
 def column_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the columns that differ, each in words: added, removed, or of another type."""
     return [
-        *(f"added {_column(name, type_text)}" for name, type_text in after.items() if name not in before),
-        *(f"removed {_column(name, type_text)}" for name, type_text in before.items() if name not in after),
+        *(f"added {_describe_column(name, type_text)}" for name, type_text in after.items() if name not in before),
+        *(f"removed {_describe_column(name, type_text)}" for name, type_text in before.items() if name not in after),
         *(
             f"{name or 'the value'} is {after[name]} now, was {type_text}"
             for name, type_text in before.items()
@@ -169,11 +169,11 @@ def column_differences(before: Mapping[str, str], after: Mapping[str, str]) -> l
     ]
 
 
-def _column(name: str, type_text: str) -> str:
+def _describe_column(name: str, type_text: str) -> str:
     return f"{name} {type_text}" if name else f"one {type_text} alone"
 
 
-def _texts(file: Path, schema: WriterSchema) -> dict[Path, str]:
+def _schema_texts(file: Path, schema: WriterSchema) -> dict[Path, str]:
     """Return the texts of a schema's file, and of those that it imports. Raises UnfitSchema."""
     if schema.kind == PROTOBUF_KIND:
         names = schema.proto_schema.imported

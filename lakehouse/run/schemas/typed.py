@@ -1,4 +1,4 @@
-"""By which schemas a key or a value is written that somebody types, such as for a fix."""
+"""The schemas by which a key or a value that somebody types is written, such as for a fix."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ def with_registered_id(
     else:
         schema = schema_to_write(topic, part_name, format, columns)
         subject = subject_of_schema(section, topic, part_name, schema)
-    latest = _latest(registry, subject)
+    latest = _latest_schema(registry, subject)
     written_format = format_to_write(topic, part_name, format, columns, latest)
     schema = _own_schema_of(written_format, part_name, columns)
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
-        id = _register(registry, subject, schema, latest)
+        id = _register_schema(registry, subject, schema, latest)
     if id is None:
         raise ConfigError(
             f"topic {topic!r}: the registry does not have this schema of its {part_name}, and [registry] auto_register "
@@ -107,12 +107,12 @@ def refusals(registry: Registry, subject: str, schema: WriterSchema, latest: Wri
     return registry.check_compatible(subject, schema.text, schema.kind)
 
 
-def _latest(registry: Registry, subject: str) -> WriterSchema | None:
+def _latest_schema(registry: Registry, subject: str) -> WriterSchema | None:
     newest = newest_schema(registry, subject)
     return None if newest is None else newest.schema
 
 
-def _register(registry: Registry, subject: str, schema: WriterSchema, latest: WriterSchema | None) -> int:
+def _register_schema(registry: Registry, subject: str, schema: WriterSchema, latest: WriterSchema | None) -> int:
     """Register a new schema of a subject; return its id. Raises SchemaRefused, with both schemas."""
     both_schemas = f"\n  registered: {'none' if latest is None else latest.text}\n  new:        {schema.text}"
     if reasons := refusals(registry, subject, schema, latest):

@@ -91,11 +91,11 @@ class Snapshotting:
         if topic is None or topic.id != topic_id:
             topic = SnapshotTopic(self._cluster, self._settings.kafka.options, source.topic)
             if (earlier_rows := known_rows(Layout(self._settings.lake.path), topic)) is not None:
-                topic.expect(earlier_rows.keys, earlier_rows.newest_ms)
+                topic.expect_known_rows(earlier_rows.keys, earlier_rows.newest_ms)
         new_snapshots = [
             snapshot
             for snapshot in waiting
-            if topic.lacks(snapshot.time_ms) and (source.topic, snapshot.version) not in self._left_out
+            if topic.lacks_snapshot(snapshot.time_ms) and (source.topic, snapshot.version) not in self._left_out
         ]
         settled_snapshots = self._settled(source, new_snapshots)
         gone: list[VersionGone] = []

@@ -34,10 +34,10 @@ def is_computed(query: Query, node: Stream | Table) -> bool:
     """Say whether a query computes more than each row of its source by itself."""
     clauses = (query.joins, query.group_by, query.partition_by, query.having, query.window)
     is_alone = isinstance(node, Table) or records.is_alone(node)
-    return any(clauses) or not is_alone or explodes(query)
+    return any(clauses) or not is_alone or gives_several_rows(query)
 
 
-def explodes(query: Query) -> bool:
+def gives_several_rows(query: Query) -> bool:
     """Say whether a query gives several rows for one row."""
     expressions = [item.expression for item in query.items if item.expression is not None]
     calls = {part.name for expression in expressions for part in expression.walk() if isinstance(part, Call)}

@@ -94,7 +94,7 @@ def pull(
     Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
     """
     entry = script.find(query.relation.name, query.relation.position)
-    if entry.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
+    if entry.kind == "STREAM" and query.emit is None and query.moment is None and computed.gives_several_rows(query):
         answer = computed.answer_so_far(query, script, layout)
         return replace(answer, rows=islice(answer.rows, query.limit))
     row_reading = compile_reading(query, entry)

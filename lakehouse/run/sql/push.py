@@ -28,12 +28,12 @@ from lakehouse.run.sql.records import Wait
 PAUSE_SECONDS = 1.0
 
 
-def pause() -> None:
+def pause_between_looks() -> None:
     """Wait until the next look."""
     time.sleep(PAUSE_SECONDS)
 
 
-def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
+def push(query: Query, script: Script, layout: Layout, wait: Wait = pause_between_looks) -> Answer:
     """Return the answer to a SELECT with EMIT CHANGES; only its LIMIT ends it. Raises SqlError, NeedsSpark."""
     entry = script.find(query.relation.name, query.relation.position)
     if query.moment is not None:

@@ -14,7 +14,6 @@ import platform
 import re
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader, store
 from lakehouse.lake.control.writer_leases import kept_by_holder
 from lakehouse.lake.layout import Layout
+from lakehouse.process import is_port_free
 from lakehouse.registry.embedded import find_registry
 from lakehouse.registry.opening import open_registry
 from lakehouse.settings.config import Settings
@@ -50,7 +50,7 @@ _PIN = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*([^;]*)")
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found about a subject. advice: what to do; empty where all is well."""
+    """A finding about a subject. advice: what to do; empty where all is well."""
 
     subject: str
     state: State
@@ -59,12 +59,24 @@ class Examined:
 
 
 def examine(settings: Settings) -> Iterator[Examined]:
-    """Yield what is found, subject by subject: the machine first, then what the settings name."""
+    """Yield the findings, subject by subject: the machine first, then what the settings name."""
     checks: tuple[tuple[str, Callable[[Settings], Iterator[Examined]]], ...] = (
-        ("settings", _settings), ("python", _python), ("packages", _packages), ("java", _java), ("jars", _jars),
-        ("memory", _memory), ("disk", _disk), ("open files", _open_files), ("locale", _locale), ("ports", _ports),
-        ("kafka", _kafka), ("registry", _registry), ("lake", _lake), ("clock", _clock), ("kept spark", _kept_spark),
-    )  # fmt: skip
+        ("settings", _examine_settings),
+        ("python", _examine_python),
+        ("packages", _examine_packages),
+        ("java", _examine_java),
+        ("jars", _examine_jars),
+        ("memory", _examine_memory),
+        ("disk", _examine_disk),
+        ("open files", _examine_open_files),
+        ("locale", _examine_locale),
+        ("ports", _examine_ports),
+        ("kafka", _examine_kafka),
+        ("registry", _examine_registry),
+        ("lake", _examine_lake),
+        ("clock", _examine_clock),
+        ("kept spark", _examine_kept_spark),
+    )
     secrets = _secret_values(settings)
     for subject, check in checks:
         try:
@@ -75,17 +87,17 @@ def examine(settings: Settings) -> Iterator[Examined]:
             yield _without_secrets(Examined(subject, "problem", fault[:FOUND_MAX]), secrets)
 
 
-def _settings(settings: Settings) -> Iterator[Examined]:
+def _examine_settings(settings: Settings) -> Iterator[Examined]:
     source = str(settings.source) if settings.source else "no lakehouse.toml in this folder: defaults"
     variables = sorted(name for name in os.environ if name.startswith("LAKEHOUSE_"))
     yield Examined("settings", "ok", source + (f"; variables: {', '.join(variables)}" if variables else ""))
 
 
-def _python(settings: Settings) -> Iterator[Examined]:
+def _examine_python(settings: Settings) -> Iterator[Examined]:
     yield Examined("python", "ok", f"{platform.python_version()}, {sys.executable}; {platform.platform()}")
 
 
-def _packages(settings: Settings) -> Iterator[Examined]:
+def _examine_packages(settings: Settings) -> Iterator[Examined]:
     """Compare the installed packages with those that this version was made for."""
     versions = {}
     for requirement in importlib.metadata.requires("lakehouse") or []:
@@ -97,7 +109,7 @@ def _packages(settings: Settings) -> Iterator[Examined]:
         except importlib.metadata.PackageNotFoundError:
             yield Examined("packages", "problem", f"{name} is not installed", f"pip install '{name}{bounds}'")
             continue
-        if not _fits(versions[name], bounds):
+        if not _fits_bounds(versions[name], bounds):
             yield Examined(
                 "packages", "problem", f"{name} {versions[name]}; this version of lakehouse is for {bounds}",
                 f"pip install '{name}{bounds}'",
@@ -108,7 +120,7 @@ def _packages(settings: Settings) -> Iterator[Examined]:
     yield Examined("packages", "ok", f"lakehouse {own_version}; {', '.join(texts)}")
 
 
-def _fits(version: str, bounds: str) -> bool:
+def _fits_bounds(version: str, bounds: str) -> bool:
     compare: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
         "==": lambda found, bound: found == bound,
         ">=": lambda found, bound: found >= bound,
@@ -116,17 +128,17 @@ def _fits(version: str, bounds: str) -> bool:
     }
     for bound in filter(None, (part.strip() for part in bounds.strip("()").split(","))):
         sign = next((sign for sign in ("==", ">=", "<") if bound.startswith(sign)), "")
-        if sign and not compare[sign](_numbers(version), _numbers(bound.removeprefix(sign))):
+        if sign and not compare[sign](_version_numbers(version), _version_numbers(bound.removeprefix(sign))):
             return False
     return True
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     numbers = [int(text) for text in re.findall(r"\d+", version.split("+")[0])[:3]]
     return (*numbers, *[0] * (3 - len(numbers)))
 
 
-def _java(settings: Settings) -> Iterator[Examined]:
+def _examine_java(settings: Settings) -> Iterator[Examined]:
     try:
         java_path = jars.find_java()
     except jars.ResolveError as error:
@@ -137,7 +149,7 @@ def _java(settings: Settings) -> Iterator[Examined]:
     yield Examined("java", "ok", f"{java_path}: {version_line}")
 
 
-def _jars(settings: Settings) -> Iterator[Examined]:
+def _examine_jars(settings: Settings) -> Iterator[Examined]:
     from lakehouse.spark.jvm.session.session import class_archive
 
     places.jars_folder("spark")
@@ -154,9 +166,9 @@ def _jars(settings: Settings) -> Iterator[Examined]:
         )  # fmt: skip
 
 
-def _memory(settings: Settings) -> Iterator[Examined]:
+def _examine_memory(settings: Settings) -> Iterator[Examined]:
     memory = psutil.virtual_memory()
-    wanted_bytes = _memory_bytes(settings.spark.memory)
+    wanted_bytes = _parse_memory(settings.spark.memory)
     found = f"{memory.available >> 20:,} MB free of {memory.total >> 20:,}; spark.memory = {settings.spark.memory}"
     if settings.spark.master.startswith("local") and wanted_bytes > memory.available:
         yield Examined(
@@ -166,13 +178,13 @@ def _memory(settings: Settings) -> Iterator[Examined]:
         yield Examined("memory", "ok", found)
 
 
-def _memory_bytes(text: str) -> int:
+def _parse_memory(text: str) -> int:
     unit = text[-1:].lower()
     digits = text[:-1] if unit in MEMORY_UNITS else text
     return int(digits) << MEMORY_UNITS.get(unit, 0) if digits.isdecimal() else 0
 
 
-def _disk(settings: Settings) -> Iterator[Examined]:
+def _examine_disk(settings: Settings) -> Iterator[Examined]:
     folders = {"temporary files": Path(tempfile.gettempdir())}
     if not store.is_remote(settings.lake.path):
         folders["the lake"] = Path(settings.lake.path)
@@ -192,7 +204,7 @@ def _disk(settings: Settings) -> Iterator[Examined]:
             yield Examined("disk", "ok", found)
 
 
-def _open_files(settings: Settings) -> Iterator[Examined]:
+def _examine_open_files(settings: Settings) -> Iterator[Examined]:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit != resource.RLIM_INFINITY and limit < OPEN_FILES_LEAST:
         yield Examined("open files", "note", f"at most {limit:,} a process", f"ulimit -n {OPEN_FILES_LEAST}")
@@ -201,7 +213,7 @@ def _open_files(settings: Settings) -> Iterator[Examined]:
         yield Examined("open files", "ok", limit_text)
 
 
-def _locale(settings: Settings) -> Iterator[Examined]:
+def _examine_locale(settings: Settings) -> Iterator[Examined]:
     encoding, zone = sys.getfilesystemencoding(), time.strftime("%Z %z")
     found = f"file names in {encoding}, text in {locale.getpreferredencoding(do_setlocale=False)}, zone {zone}"
     if encoding.lower().replace("-", "") != "utf8":
@@ -210,7 +222,7 @@ def _locale(settings: Settings) -> Iterator[Examined]:
         yield Examined("locale", "ok", found)
 
 
-def _ports(settings: Settings) -> Iterator[Examined]:
+def _examine_ports(settings: Settings) -> Iterator[Examined]:
     """Say whether the ports that the settings name are free, or taken by what they are for."""
     broker = find_broker(settings.kafka.folder) if settings.kafka.embedded else None
     registry = find_registry(settings.registry.folder) if settings.registry.embedded else None
@@ -223,24 +235,14 @@ def _ports(settings: Settings) -> Iterator[Examined]:
     for name, (port, may_be_own) in ports.items():
         if port is None:
             continue
-        is_free = _is_free(port)
+        is_free = is_port_free(port)
         if is_free or may_be_own:
             yield Examined("ports", "ok", f"{name} {port}: {'free' if is_free else 'in use'}")
         else:
             yield Examined("ports", "problem", f"{name} {port}: another program listens there", f"set another {name}")
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _kafka(settings: Settings) -> Iterator[Examined]:
+def _examine_kafka(settings: Settings) -> Iterator[Examined]:
     servers = settings.kafka.bootstrap_servers
     if servers is None:
         broker = find_broker(settings.kafka.folder)
@@ -260,7 +262,7 @@ def _kafka(settings: Settings) -> Iterator[Examined]:
         )  # fmt: skip
 
 
-def _registry(settings: Settings) -> Iterator[Examined]:
+def _examine_registry(settings: Settings) -> Iterator[Examined]:
     if settings.registry.embedded and find_registry(settings.registry.folder) is None:
         yield Examined("registry", "ok", "none is configured, and none runs; only Avro, Protobuf and JSON_SR need one")
         return
@@ -268,7 +270,7 @@ def _registry(settings: Settings) -> Iterator[Examined]:
     yield Examined("registry", "ok", f"{settings.registry.url or 'the embedded one'} answers")
 
 
-def _lake(settings: Settings) -> Iterator[Examined]:
+def _examine_lake(settings: Settings) -> Iterator[Examined]:
     store.use_store(settings.lake.path, settings.lake.options, single_writer=settings.lake.single_writer)
     layout = Layout(settings.lake.path)
     tick = reader.read_bronze_coverage(layout).tick
@@ -280,7 +282,7 @@ def _lake(settings: Settings) -> Iterator[Examined]:
     yield Examined("lake", "ok", f"{found}; {processes}" if processes else found)
 
 
-def _clock(settings: Settings) -> Iterator[Examined]:
+def _examine_clock(settings: Settings) -> Iterator[Examined]:
     """Compare this machine's clock with the newest commit of the lake: none can be made in the future."""
     layout = Layout(settings.lake.path)
     times = [
@@ -299,7 +301,7 @@ def _clock(settings: Settings) -> Iterator[Examined]:
         yield Examined("clock", "ok", now_text)
 
 
-def _kept_spark(settings: Settings) -> Iterator[Examined]:
+def _examine_kept_spark(settings: Settings) -> Iterator[Examined]:
     from lakehouse.spark.jvm.kept.choice import keep_seconds
     from lakehouse.spark.jvm.kept.engine import kept_engines
 
@@ -327,9 +329,12 @@ def _without_secrets(examined: Examined, secrets: list[str]) -> Examined:
 
 def as_report(findings: list[Examined]) -> str:
     """Return findings as Markdown, to paste into an issue."""
-    rows = [f"| {item.subject} | {item.state} | {_cell(item.found)} | {_cell(item.advice)} |" for item in findings]
+    rows = [
+        f"| {item.subject} | {item.state} | {_markdown_cell(item.found)} | {_markdown_cell(item.advice)} |"
+        for item in findings
+    ]
     return "\n".join(["| subject | | found | to do |", "|---|---|---|---|", *rows])
 
 
-def _cell(text: str) -> str:
+def _markdown_cell(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1].replace("|", "\\|").replace('\\"', '"')

@@ -1,4 +1,4 @@
-"""What is expected of topics and tables, and whether the lake's records and rows meet it now."""
+"""The expectations of topics and tables, and whether the lake's records and rows meet them now."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Assertion(NamedTuple):
 
 
 def read_assertions(layout: Layout, app: App) -> list[Assertion]:
-    """Return what an application expects, and whether it is met; nothing is read if it expects nothing.
+    """Return the expectations of an application, and whether each is met; without any, read nothing.
 
     Raises StorageError.
     """
-    expected = list(_expected(app))
+    expected = list(_list_expectations(app))
     if not expected:
         return []
     streams = {source.name for source in app.sources if source.expectations}
@@ -43,7 +43,7 @@ def read_assertions(layout: Layout, app: App) -> list[Assertion]:
     ]
 
 
-def _expected(app: App) -> Iterator[tuple[str, str, str]]:
+def _list_expectations(app: App) -> Iterator[tuple[str, str, str]]:
     """Yield the topic, or else the table, and the whole name of each expectation."""
     for source in app.sources:
         yield from ((source.topic, "", f"{source.name}.{item.name}") for item in source.expectations)

@@ -11,7 +11,7 @@ from lakehouse.settings.config import Settings
 Lag = dict[tuple[str, int], int]
 
 
-def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
+def count_waiting(settings: Settings, app: App, cluster: Cluster) -> Lag:
     """Return how many records wait, by topic and partition, in the topics that a run of `app` ingests.
 
     Raises KafkaUnavailable.

@@ -12,7 +12,7 @@ from lakehouse.markup.text import to_safe_html
 from lakehouse.plan.app import App
 from lakehouse.run.start import notebook
 from lakehouse.run.watch.event import JobEvent, Listen
-from lakehouse.run.watch.lag import lag
+from lakehouse.run.watch.lag import count_waiting
 from lakehouse.settings.config import Settings
 
 
@@ -24,7 +24,7 @@ def show_in_notebook(settings: Settings, app: App, servers: str, listen: Listen)
         return
     from IPython.display import display
 
-    waiting = lag(settings, app, Cluster(servers, settings.kafka.options))
+    waiting = count_waiting(settings, app, Cluster(servers, settings.kafka.options))
     bar = Bar(sum(waiting.values()), display)
 
     def pass_on(event: JobEvent) -> None:

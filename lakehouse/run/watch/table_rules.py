@@ -37,7 +37,7 @@ class UnmetRule:
 
 def find_unmet_rules(layout: Layout, table: Table, rules: Iterable[WatchedRule], now_ms: int) -> list[UnmetRule]:
     """Return those of a table's rules that do not hold now. now_ms: the present, in milliseconds since 1970."""
-    found_texts = {rule: _found_instead(layout, table, rule, now_ms) for rule in rules}
+    found_texts = {rule: _describe_unmet(layout, table, rule, now_ms) for rule in rules}
     return [
         UnmetRule(table.name, rule.name, f"{rule}; found {text}")
         for rule, text in found_texts.items()
@@ -45,8 +45,8 @@ def find_unmet_rules(layout: Layout, table: Table, rules: Iterable[WatchedRule],
     ]
 
 
-def _found_instead(layout: Layout, table: Table, rule: WatchedRule, now_ms: int) -> str | None:
-    """Return what is found in place of what a rule expects; None if it holds."""
+def _describe_unmet(layout: Layout, table: Table, rule: WatchedRule, now_ms: int) -> str | None:
+    """Return the actual state in place of the one that a rule expects; None if the rule holds."""
     if not is_table(layout.silver(table.name)):
         return "no table yet" if isinstance(rule, FreshRule) else None
     match rule:
@@ -59,7 +59,7 @@ def _found_instead(layout: Layout, table: Table, rule: WatchedRule, now_ms: int)
             moment = plain_text(to_datetime(newest_ms // 1000 * 1000))
             return f"one of {moment}, {duration_text((now_ms - newest_ms) // 1000 * 1000)} ago"
         case UniqueRule():
-            return _found_twice(layout, table, rule)
+            return _describe_duplicate(layout, table, rule)
 
 
 def _newest_event_ms(layout: Layout, table: Table) -> int | None:
@@ -77,7 +77,7 @@ def _newest_event_ms(layout: Layout, table: Table) -> int | None:
     return newest
 
 
-def _found_twice(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
+def _describe_duplicate(layout: Layout, table: Table, rule: UniqueRule) -> str | None:
     columns = ", ".join(map(quote_name, rule.columns))
     has_values = " AND ".join(f"{quote_name(name)} IS NOT NULL" for name in rule.columns)
     groups = (
@@ -100,7 +100,7 @@ def _value_text(value: Any) -> str:
 
 
 class RuleWatch:
-    """What a running job knows of the rules of its tables: it looks again and again, and tells what is new.
+    """The rules of the tables of a running job, judged at each look; only changes since the last look are reported.
 
     Rules over all rows are judged every few minutes, and only if the table has changed.
     """

@@ -16,7 +16,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent, Listen
-from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
+from lakehouse.run.watch.lag import Lag, count_waiting, lag_by_topic
 from lakehouse.run.watch.table_rules import RuleWatch
 from lakehouse.settings.config import Settings
 
@@ -123,7 +123,9 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
             listen(event)
 
         rules = RuleWatch(Layout(settings.lake.path), app) if any(table.watched_rules for table in app.tables) else None
-        watcher = Watcher(lambda: lag(settings, app, cluster), pass_on, metrics, settings.log.lag_seconds, rules=rules)
+        watcher = Watcher(
+            lambda: count_waiting(settings, app, cluster), pass_on, metrics, settings.log.lag_seconds, rules=rules
+        )
 
         def watch() -> None:
             while not stop.wait(LOOK_SECONDS):

@@ -49,7 +49,7 @@ class World:
 
     def tell(self, tick: int) -> int:
         """Tell what there is up to a tick, as a job that has just begun."""
-        return function_sinks._Function(self.lake, NUMBERS.to_function("tell", self.function)).tell(tick)
+        return function_sinks._Function(self.lake, NUMBERS.to_function("tell", self.function)).call_up_to(tick)
 
     @property
     def ids(self) -> list[str]:
