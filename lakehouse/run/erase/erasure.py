@@ -334,7 +334,7 @@ class Eraser:
         return tuple(table for table in self._app.tables if table.name in erasure.tables)
 
     def _publish_differences(self, erasure: Erasure) -> Erasure:
-        if any(sink.of in self._tables(erasure) for sink in self._app.sinks):
+        if any(sink.of in self._erased_tables(erasure) for sink in self._app.sinks):
             self._publish()
         return erasure
 
