@@ -363,7 +363,7 @@ def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any
     applied_tick = require_applied_tick(open_table)
     past_rows = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
     live_rows = reading.read_rows(open_table, AtTick(applied_tick))
-    return compare_tables(open_table.table.key, live_rows, past.visible_rows(Cut(applied_tick + 1)), examples)
+    return compare_tables(open_table.table.key, live_rows, past_rows.visible_rows(Cut(applied_tick + 1)), examples)
 
 
 def require_applied_tick(open_table: OpenTable) -> int:
