@@ -83,7 +83,7 @@ class OpenLake:
             return replace(self, layout=layout, facts={}, cache=NO_BATCH)
         return replace(self, layout=layout)
 
-    def fact(self, kind: type[Kind]) -> Kind:
+    def cached_fact(self, kind: type[Kind]) -> Kind:
         """Return the cached fact of a type; a new, empty one if there is none yet."""
         fact: Kind = self.facts.setdefault(kind, kind())
         return fact
@@ -127,10 +127,10 @@ class OpenLake:
     def read(self, path: str, version: int | None = None) -> DataFrame:
         """Return the rows of the Delta table at a path, hidden columns too, at a version or now."""
         if version is not None:
-            return self.fact(VersionCache).read(self.spark, path, version)
+            return self.cached_fact(VersionCache).read(self.spark, path, version)
         return self.spark.read.format("delta").load(path)
 
-    def past(self, path: str, version: int) -> DataFrame:
+    def read_past(self, path: str, version: int) -> DataFrame:
         """Return the rows of the Delta table at a path, at a version whose files may be gone.
 
         Raises AnalysisException if Delta's log no longer has the version, or VACUUM removed some of its files.

@@ -169,13 +169,13 @@ def numbered_writes(
 
 
 def append(
-    frame: DataFrame, place: TablePlace, target: Progress, content: CommitContent, *, instead: bool = False
+    frame: DataFrame, place: TablePlace, target: Progress, content: CommitContent, *, overwrite: bool = False
 ) -> None:
     """Append rows to a table in one numbered commit, and check that the table has this commit.
 
-    instead: replace the rows of the table.
+    overwrite: replace the rows of the table.
     """
-    spark, mode = frame.sparkSession, "overwrite" if instead else "append"
+    spark, mode = frame.sparkSession, "overwrite" if overwrite else "append"
     with _checked_commit(spark, place, target, content) as text:
         writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
         writer.option("txnAppId", app_id(place.name)).option("txnVersion", str(target.version)).save(place.path)

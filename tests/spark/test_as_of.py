@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.semantics.operators.as_of import KeyChanges
-from lakehouse.spark.stream.as_of import finder_in_batches
+from lakehouse.spark.stream.as_of import make_change_finder
 
 IS = pa.struct([("there", pa.bool_()), ("row", pa.string())])
 SHOWN = pa.schema([("_record", pa.int64()), ("_found", IS)])
@@ -45,5 +45,5 @@ def test_any_batches_find_the_same(rows: list[tuple[int, bool, int]], sizes: lis
     for size in [*sizes, len(rows)]:
         batches.append(whole.slice(at, size))
         at = min(at + size, len(rows))
-    actual = pa.Table.from_batches(finder_in_batches(SHOWN)(iter(batches)), SHOWN).to_pylist()
+    actual = pa.Table.from_batches(make_change_finder(SHOWN)(iter(batches)), SHOWN).to_pylist()
     assert [(row["_record"], row["_found"]) for row in actual] == expected

@@ -142,7 +142,7 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     zombie, successor = (SilverWriter(open_lake(spark, layout).open(HOURLY), name) for name in ("zombie", "successor"))
 
     def applied(writer: SilverWriter, tick: int) -> None:
-        bad = silver.Quarantine(open_lake(spark, layout), APP, [writer])
+        bad = silver.QuarantineWriter(open_lake(spark, layout), APP, [writer])
         bad.declare_streams()
         writer.apply(tick, bad)
 

@@ -64,8 +64,8 @@ def delete_records(lake: OpenLake, id: str, path: str) -> None:
     places = read_places(lake, id).select(*PLACE).distinct()
     topics = [row["topic"] for row in places.select("topic").distinct().collect()]
     same_place = " AND ".join(f"t.{in_backticks(name)} = e.{in_backticks(name)}" for name in PLACE)
-    of_topics = F.col("t.topic").isin(topics)  # the other topics' files are not read
-    merge = DeltaTable.forPath(lake.spark, path).alias("t").merge(places.alias("e"), F.expr(same_place) & of_topics)
+    is_in_topics = F.col("t.topic").isin(topics)  # the other topics' files are not read
+    merge = DeltaTable.forPath(lake.spark, path).alias("t").merge(places.alias("e"), F.expr(same_place) & is_in_topics)
     merge.whenMatchedDelete().execute()
     if append_only is not None:  # "false" after a kill in between
         set_properties(lake.spark, path, {APPEND_ONLY: "true"}, ERASURE)

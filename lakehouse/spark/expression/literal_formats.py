@@ -60,9 +60,9 @@ def check_formats(frame: DataFrame, label: str, items: Iterable[Expression]) -> 
                 raise PlanError(message_with_place(message, item.place))
 
 
-def _option_readers(written: exp.Expression) -> Iterator[str]:
+def _option_readers(expression: exp.Expression) -> Iterator[str]:
     """Return an expression for each format among the options of a parser: it fails if Spark can't use the format."""
-    for call in written.find_all(exp.Anonymous):
+    for call in expression.find_all(exp.Anonymous):
         arguments = call.expressions if name_of_call(call) == "map" else []
         for name, value in zip(arguments[::2], arguments[1::2], strict=False):
             if isinstance(name, exp.Literal) and isinstance(value, exp.Literal) and FORMAT_OPTION.fullmatch(name.name):

@@ -79,7 +79,7 @@ class BatchCounter(FailureCounter):
             rows = self.count_unmet(source.name, expectation, rows)
         return rows
 
-    def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+    def hold_join_records(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:
             return hold_frame(rows, self._held_memory)
         observation = Observation()

@@ -108,13 +108,13 @@ def _rewritten_rows(row_merge: RowMerge, batch: HeldFrame, table_rows: DataFrame
     inserted_row, updated_row = _written_rows(row_merge, batch, table_rows)
     new = F.when(F.col("change") == "Inserted", inserted_row).when(F.col("change") == "Updated", updated_row)
     rows_of_keys = judged_rows.select("change", F.col("t").alias("old"), new.alias("new"))
-    written = F.lit(None)
+    kinds_of_rows = F.lit(None)
     for name, sides in WRITTEN.items():
         rows = [
             F.struct(F.lit(kind).cast("string").alias(CHANGE_TYPE), F.col(side).alias("row")) for side, kind in sides
         ]
-        written = F.when(F.col("change") == name, F.array(*rows)).otherwise(written)
-    written_rows = rows_of_keys.select(F.explode(written).alias("written"))
+        kinds_of_rows = F.when(F.col("change") == name, F.array(*rows)).otherwise(kinds_of_rows)
+    written_rows = rows_of_keys.select(F.explode(kinds_of_rows).alias("written"))
     columns = [F.col(f"written.row.`{name}`").alias(name) for name in table_rows.columns]
     frame = written_rows.select(*columns, F.col(f"written.{CHANGE_TYPE}").alias(CHANGE_TYPE))
     return RewrittenRows(frame, counts, batch.count)

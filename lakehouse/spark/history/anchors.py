@@ -212,7 +212,7 @@ def _open_version(
     last_version = _last_trusted(commit, (first_untrusted or {}).get(table_place.path))
     if last_version is None:
         return None
-    state_rows = open_table.lake.past(table_place.path, last_version)
+    state_rows = open_table.lake.read_past(table_place.path, last_version)
     if not is_final(open_table.table):
         return Anchor(tick, state_rows)
     # The visible table is committed after the state: its commit may not be there yet.
@@ -227,7 +227,7 @@ def _open_version(
     return (
         None
         if last_version is None
-        else Anchor(tick, state_rows, open_table.lake.past(visible_place.path, last_version))
+        else Anchor(tick, state_rows, open_table.lake.read_past(visible_place.path, last_version))
     )
 
 

@@ -73,8 +73,8 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
         conditions.setdefault(source, []).append((column_path, text))
     places = [
         place_rows
-        for source, wanted in conditions.items()
-        for place_rows in _places_in_source(lake, app, source, wanted, tick)
+        for source, wanted_keys in conditions.items()
+        for place_rows in _places_in_source(lake, app, source, wanted_keys, tick)
     ]
     topics = {*(source.topic for source in conditions), *(topic for topic, _ in map(split_topic, subject.places))}
     bronze_rows = bronze.read_ticks(lake, sorted(topics), NO_TICK, tick, app.own_topics)
@@ -87,24 +87,24 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
 
 
 def _places_in_source(
-    lake: OpenLake, app: App, source: Source, wanted: list[tuple[str | None, str]], tick: int
+    lake: OpenLake, app: App, source: Source, wanted_keys: list[tuple[str | None, str]], tick: int
 ) -> Iterator[DataFrame]:
     """Yield the places of a source's records that have one of the wanted keys, in a column or as their own key."""
     topic_rows = bronze.read_ticks(lake, [source.topic], NO_TICK, tick, app.own_topics)
     fixed_rows = interventions.read_fixed_in_stream(lake, [source.name], NO_TICK, EVER)
     for rows in (topic_rows, fixed_rows):
         if rows is not None:
-            yield _decoded_places(source, decode_records(source, rows, lake.schemas.find), wanted)
-    spellings = {item for column_path, text in wanted if column_path is None for item in _spellings(source, text)}
+            yield _decoded_places(source, decode_records(source, rows, lake.schemas.find), wanted_keys)
+    spellings = {item for column_path, text in wanted_keys if column_path is None for item in _spellings(source, text)}
     if spellings:
         is_same = reduce(Column.__or__, [F.col("key") == F.lit(bytearray(item)) for item in sorted(spellings)])
         yield topic_rows.where(is_same).select(*PLACE)
 
 
-def _decoded_places(source: Source, records: DataFrame, wanted: list[tuple[str | None, str]]) -> DataFrame:
+def _decoded_places(source: Source, records: DataFrame, wanted_keys: list[tuple[str | None, str]]) -> DataFrame:
     """Return the places of decoded records that have one of the wanted keys."""
     matches = []
-    for number, (column_path, text) in enumerate(wanted):
+    for number, (column_path, text) in enumerate(wanted_keys):
         names = [column.name for column in source.key]
         if column_path is not None:
             names = [f"{NAMED}_{number}"]

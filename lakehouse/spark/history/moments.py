@@ -148,7 +148,7 @@ class Past:
         for commit in self._lake.commits(table_place, intervention.at, intervention.at):
             if commit.tick == intervention.at and commit.content and commit.content.operation == intervention.kind:
                 try:
-                    return _with_columns(self._lake.past(table_place.path, commit.version), self._columns)
+                    return _with_columns(self._lake.read_past(table_place.path, commit.version), self._columns)
                 except AnalysisException:
                     return None  # Delta no longer has its files
         return None
@@ -208,7 +208,7 @@ class Past:
         if revert.details["version_of"] != table_id(self._lake.spark, self._open_table.visible.path):
             return None
         try:
-            return _with_columns(self._lake.past(self._open_table.visible.path, version_number), self._columns)
+            return _with_columns(self._lake.read_past(self._open_table.visible.path, version_number), self._columns)
         except AnalysisException:
             return None  # Delta no longer has its files: the tick is folded from bronze
 

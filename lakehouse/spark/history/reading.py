@@ -69,6 +69,6 @@ def _rows_of_version(open_table: OpenTable, version: int | None) -> DataFrame | 
     if version is None:
         return None
     try:
-        return open_table.lake.past(open_table.visible.path, version)
+        return open_table.lake.read_past(open_table.visible.path, version)
     except AnalysisException:
         return None

@@ -77,14 +77,14 @@ class TableRewriter:
 
     def read_rows(self, spark: SparkSession) -> DataFrame | None:
         """Return the table's rows, if its files are those of the last rewrite; None if only Delta knows them."""
-        known = self._live_files
-        if known is None:
+        live_files = self._live_files
+        if live_files is None:
             return None
         log = delta_log_of(spark, self._path)
         snapshot = JavaSnapshot(spark, log.update(False, scala_none(), scala_none()))
-        if (known.table_id, known.version) != (snapshot.table_id, snapshot.version):
+        if (live_files.table_id, live_files.version) != (snapshot.table_id, snapshot.version):
             return None
-        return frame_of_files(spark, log, snapshot.java, known.files)
+        return frame_of_files(spark, log, snapshot.java, live_files.files)
 
     def _rewrite(
         self, spark: SparkSession, number: WriteNumber, make_rows: Callable[[DataFrame], RewrittenRows]
@@ -120,10 +120,13 @@ class TableRewriter:
 
     def _files_of(self, snapshot: JavaSnapshot, transaction: Any) -> list[Any]:
         """Return the table's files, read as a whole: any other commit that changes rows is a conflict."""
-        known = self._live_files
-        if known is not None and (known.table_id, known.version) == (snapshot.table_id, snapshot.version):
+        live_files = self._live_files
+        if live_files is not None and (live_files.table_id, live_files.version) == (
+            snapshot.table_id,
+            snapshot.version,
+        ):
             transaction.readWholeTable()
-            return known.files
+            return live_files.files
         files = transaction.filterFiles(scala_list([]), True)  # all of them, with the number of their rows
         return [files.apply(index) for index in range(files.size())]
 

@@ -30,7 +30,7 @@ from lakehouse.spark.transaction import append, open_epoch
 PATIENCE_SECONDS = 600.0  # another process decodes many records, or does the upkeep of a large quarantine
 
 
-class QuarantineReader(Protocol):
+class TableWriter(Protocol):
     """The writer of a table, as the quarantines of its streams see it."""
 
     table: Table
@@ -44,7 +44,7 @@ class QuarantineReader(Protocol):
         """Raise Fenced when another writer has taken the table over."""
 
 
-class Quarantine:
+class QuarantineWriter:
     """Writes the bad records of the streams, once for all tables and sinks that read a stream.
 
     Several processes may write one quarantine, in turns: who writes holds its lease for that one commit, and opens an
@@ -52,9 +52,7 @@ class Quarantine:
     before the first write, and raises LeaseHeld while another process has another declaration.
     """
 
-    def __init__(
-        self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader], *, stops_run: bool = True
-    ) -> None:
+    def __init__(self, lake: OpenLake, app: App, writers: Sequence[TableWriter], *, stops_run: bool = True) -> None:
         """stops_run: whether a record can stop the run; not where a table is built beside the live one."""
         self._lake, self._app, self.stops_run = lake.own_session(), app, stops_run
         self._own_topics = app.own_topics
@@ -138,7 +136,7 @@ class Quarantine:
                 self._lake, built_layout, source, bronze_rows, self._current_epoch(source, written_epoch), to_tick
             )
 
-    def _readers_of(self, source: Source) -> list[QuarantineReader]:
+    def _readers_of(self, source: Source) -> list[TableWriter]:
         return [reader for reader in self._writers if source in reader.table.stream.decodes]
 
     def _current_epoch(self, source: Source, written_epoch: int) -> int:

@@ -38,7 +38,7 @@ from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import BatchHandler, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.silver.quarantine_writer import QuarantineWriter
 from lakehouse.spark.silver.schema_ticks import PATIENCE_SECONDS, SchemaTicks, SchemaWaiting
 from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, UpstreamWaiting
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick
@@ -65,18 +65,18 @@ class Silver:
         lake: OpenLake,
         app: App,
         on_batch: Callable[[int, int], None],
-        count_records: Callable[[int, int], int] = lambda after, to: 0,
+        count_records: Callable[[int, int], int] = lambda after_tick, to_tick: 0,
         *,
         stops_run: bool = True,
     ) -> None:
-        """stops_run: see `Quarantine`."""
+        """stops_run: see `QuarantineWriter`."""
         self._lake, self._app, self._on_batch, self._count_records = lake, app, on_batch, count_records
         self._spark, self._layout = lake.spark, lake.layout
         run_id = uuid.uuid4().hex
         self.writers = [SilverWriter(lake.open(table), run_id) for table in app.tables]
         # A table takes a batch in after the tables that it reads.
         self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_table_depth), key=_table_depth)]
-        self._quarantine = Quarantine(lake, app, self.writers, stops_run=stops_run)
+        self._quarantine = QuarantineWriter(lake, app, self.writers, stops_run=stops_run)
         self._stack = ExitStack()
         self._done_tick = 0
         self._upstream = UpstreamTicks(lake, app)
@@ -175,13 +175,13 @@ class Silver:
         """Raise the error that ended the query, if one did."""
         raise_failure(query, self._batch_handler, written_folders(self._lake.layout.root))
 
-    def catch_up(self, to: int | None = None) -> None:
-        """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
+    def catch_up(self, to_tick: int | None = None) -> None:
+        """Bring all tables to a tick, the latest complete one if left out, in batches of bounded size."""
         with self._lock:
             latest_tick = latest_complete_tick(self._lake)
             if any(writer.must_wait(latest_tick) for writer in self.writers):
                 return
-            last_tick = latest_tick if to is None else min(to, latest_tick)
+            last_tick = latest_tick if to_tick is None else min(to_tick, latest_tick)
             has_more_schemas = self._schemas.refresh(last_tick)
             has_advanced = self._upstream.refresh() or has_more_schemas
             for tick in self._batch_ticks(last_tick):

@@ -33,7 +33,7 @@ from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.table_rewrite import TableRewriter
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
-from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.silver.quarantine_writer import QuarantineWriter
 from lakehouse.spark.silver.row_rules import find_unmet_rows
 from lakehouse.spark.table import late, table_counts, tables, timelines
 from lakehouse.spark.table.input import input_of, must_wait
@@ -110,7 +110,7 @@ class SilverWriter:
         """Say whether the next batch would take in all ticks up to `to_tick` at once, and all of their records."""
         return to_tick > self.applied_tick and self._input.skip is None and not self._pending_interventions(to_tick)
 
-    def apply(self, to_tick: int, quarantine: Quarantine, cache: BatchCache = NO_BATCH) -> int:
+    def apply(self, to_tick: int, quarantine: QuarantineWriter, cache: BatchCache = NO_BATCH) -> int:
         """Take in the ticks up to `to_tick`, after their bad records are written; return the number of records seen.
 
         cache: that of the batch, which this and other tables read.
@@ -129,7 +129,7 @@ class SilverWriter:
             self._interventions = read_interventions(self._lake, self.table.name)
         return [intervention for intervention in self._interventions if self.applied_tick < intervention.at <= to_tick]
 
-    def _take_in(self, to_tick: int, quarantine: Quarantine, cache: BatchCache) -> int:
+    def _take_in(self, to_tick: int, quarantine: QuarantineWriter, cache: BatchCache) -> int:
         if to_tick <= self.applied_tick:
             return 0
         batch_input = replace(self._input, lake=replace(self._lake, cache=cache))
@@ -236,7 +236,7 @@ class SilverWriter:
             with numbered_writes(self._spark, table_place, target_progress, content) as number:
                 merge_batch(self._spark, table_place.path, row_merge, batch, number, rewriter, fresh=fresh)
 
-    def _apply_intervention(self, intervention: Intervention, quarantine: Quarantine) -> None:
+    def _apply_intervention(self, intervention: Intervention, quarantine: QuarantineWriter) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
         if intervention.kind == "swap" and not self._is_declared_for(intervention):
             raise PlanError(
@@ -276,7 +276,7 @@ class SilverWriter:
             digests.get(above.name) in (None, declaration_digest(above)) for above in self.table.stream.tables
         )
 
-    def _take_over_built_table(self, intervention: Intervention, quarantine: Quarantine) -> RecordCounts:
+    def _take_over_built_table(self, intervention: Intervention, quarantine: QuarantineWriter) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
 
         All of this can be repeated after a crash; the table's commit comes last.
@@ -313,7 +313,7 @@ class SilverWriter:
 
     def _build_beside(self, table_beside: OpenTable, to_tick: int) -> None:
         with SilverWriter(table_beside, self._run_id) as writer:
-            quarantine = Quarantine(
+            quarantine = QuarantineWriter(
                 table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer], stops_run=False
             )
             quarantine.declare_streams()

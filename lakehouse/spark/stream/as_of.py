@@ -39,10 +39,10 @@ def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
     result_type = make_nullable(
         StructType([rows.schema["_record"], StructField("_found", rows.schema["_is"].dataType)])
     )
-    return rows.mapInArrow(finder_in_batches(pa.schema(list(arrow_type(result_type)))), result_type)
+    return rows.mapInArrow(make_change_finder(pa.schema(list(arrow_type(result_type)))), result_type)
 
 
-def finder_in_batches(result_schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def make_change_finder(result_schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function over batches of ordered rows, key after key: it gives each record the change that it finds.
 
     result_schema: the types of the columns that the function gives.

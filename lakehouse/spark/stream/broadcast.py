@@ -12,21 +12,16 @@ from operator import and_
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS
 from lakehouse.plan.origin import TableJoin
-from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.stream.table_join import ORDER, PLACE, UpstreamTables
+from lakehouse.spark.stream.table_join import ORDER, PLACE, UpstreamTables, split_column_names, with_join_key
 
 
 def join_broadcast(join: TableJoin, records: DataFrame, tables: UpstreamTables) -> DataFrame:
     """Return a stream's records with the columns of the row that the table has when each of them arrives."""
     value_names = list(join.table.values)
     added_names = [(name, join.prefix + name) for name in value_names]
-    visible_names = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
-    own_names = [name for name in records.columns if name not in visible_names]
-    on_columns = [f"_on_{number}" for number in range(len(join.table.key))]
-    records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on_columns, computed_keys(records, list(join.on)), strict=True)))
+    visible_names, own_names = split_column_names(records)
+    records, on_columns = with_join_key(join, records)
     records = records.withColumn("_place", F.struct(*[F.col(f"_position.{name}") for name in PLACE])).alias("r")
     rows = F.broadcast(_rows_with_lifetimes(join, tables, on_columns, value_names)).alias("b")
     record_place = F.col("r._place")

@@ -42,7 +42,7 @@ class RowCounter(Protocol):
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
 
-    def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+    def hold_join_records(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         """Keep the records of a join in memory: they are read several times, and must be counted once.
 
         rows: with `_too_late`, `_place` and the key, `_key_<n>`.
@@ -102,7 +102,7 @@ def stream_frame(
             rows = join_frames(stream.source, frame_of_part(part), upstream_tables)
         case StreamJoin(left, right):
             side_frames = [frame_of_part(part) for part in (left, right)]
-            hold_rows = hold_frame if row_counter is None else partial(row_counter.hold, stream.source)
+            hold_rows = hold_frame if row_counter is None else partial(row_counter.hold_join_records, stream.source)
             rows = join_streams(
                 stream.source, side_frames, earlier_records, hold_rows, find_eras(stream.source), forced_places
             )

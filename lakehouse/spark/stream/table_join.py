@@ -62,11 +62,8 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: UpstreamTables)
     table = join.table
     value_names = list(table.values)
     added_names = [join.prefix + name for name in value_names]
-    visible_names = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
-    own_names = [name for name in records.columns if name not in visible_names]
-    on_columns = [f"_on_{number}" for number in range(len(table.key))]
-    records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on_columns, computed_keys(records, list(join.on)), strict=True)))
+    visible_names, own_names = split_column_names(records)
+    records, on_columns = with_join_key(join, records)
     has_null_key = reduce(or_, [F.col(name).isNull() for name in on_columns])
     unjoined_records = records.where(has_null_key) if join.how == "left" else None  # a null equals no key
     records = records.where(~has_null_key)
@@ -116,6 +113,20 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: UpstreamTables)
     null_columns = [F.lit(None).cast(types_by_name[name]).alias(name) for name in added_names]
     null_columns += [F.lit("left").alias(join.indicator)] if join.indicator else []
     return joined_rows.unionByName(unjoined_records.select(*visible_names, *null_columns, *own_names))
+
+
+def split_column_names(records: DataFrame) -> tuple[list[str], list[str]]:
+    """Return the names of a stream's visible columns, and of the others that its frame has."""
+    visible_names = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
+    return visible_names, [name for name in records.columns if name not in visible_names]
+
+
+def with_join_key(join: TableJoin, records: DataFrame) -> tuple[DataFrame, list[str]]:
+    """Return a stream's records without its deletes, with the key by which each looks up a row, and its columns."""
+    on_columns = [f"_on_{number}" for number in range(len(join.table.key))]
+    records = records.where(~F.col("_tombstone"))
+    key_columns = computed_keys(records, list(join.on))
+    return records.withColumns(dict(zip(on_columns, key_columns, strict=True))), on_columns
 
 
 def _with_last_changes(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:

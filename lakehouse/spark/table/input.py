@@ -182,7 +182,9 @@ class EarlierInBronze(EarlierRecords):
         """See `EarlierRecords`."""
         if self.input.cut is not None or self.input.rebuilt or self.last_tick <= NO_TICK:
             return BEGINNING  # `JoinStarts` has the times of all records, as live tables read them
-        return self.input.lake.fact(JoinStarts).find_start(join, self.last_tick, self._measure_times, self.input.skip)
+        return self.input.lake.cached_fact(JoinStarts).find_start(
+            join, self.last_tick, self._measure_times, self.input.skip
+        )
 
     def records(self, stream: Stream, since: int) -> DataFrame:
         """See `EarlierRecords`."""

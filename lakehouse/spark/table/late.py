@@ -68,8 +68,8 @@ def write_late(
     """Append late records, with ticks up to `to_tick`, that are not written yet, under an epoch that the writer opened.
 
     rows: the key columns, window_start and window_end if there is a window, `_position`. joins: the records too late
-    for joins, see `RowCounter.hold`. Called before the table takes the tick in, so a table that has a tick never lacks
-    its late records.
+    for joins, see `RowCounter.hold_join_records`. Called before the table takes the tick in, so a table that has a tick
+    never lacks its late records.
     """
     table = open_table.table
     table_place = late_place(open_table.layout, table.name)
@@ -113,7 +113,7 @@ def swap_late(open_table: OpenTable, built_layout: Layout, epoch: int, swap_tick
         rows = open_table.lake.read(built_path if has_built else table_place.path)
         rows = (rows if has_built else rows.limit(0)).coalesce(1)
         content = LateCommit(from_tick=swap_tick - 1, operation="swap")
-        append(rows, table_place, Progress(epoch, swap_tick), content, instead=True)
+        append(rows, table_place, Progress(epoch, swap_tick), content, overwrite=True)
 
 
 def late_rows_at(open_table: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:

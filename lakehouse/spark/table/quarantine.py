@@ -72,8 +72,9 @@ def _unmet_reason(source: Source) -> Callable[..., Column]:
     """Return the column function that says which expectation a record does not meet, of `_unmet_columns`."""
     names, expectations = _shown_columns(source), source.judged_expectations
 
-    def reasons(numbers: pa.Array, found: pa.Array) -> pa.Array:
-        rows = zip(numbers.to_pylist(), *(found.field(index).to_pylist() for index in range(len(names))), strict=True)
+    def reasons(numbers: pa.Array, unmet_values: pa.Array) -> pa.Array:
+        columns = [unmet_values.field(index).to_pylist() for index in range(len(names))]
+        rows = zip(numbers.to_pylist(), *columns, strict=True)
         texts = [
             None if number is None else expectations[number].reason(dict(zip(names, values, strict=True)))
             for number, *values in rows
@@ -131,5 +132,5 @@ def swap_quarantine(
         new_rows = new_rows.unionByName(later_bad_records)
     next_progress = Progress(epoch + 1, max(progress.tick, to_tick))
     content = QuarantineCommit(from_tick=NO_TICK, operation="swap")
-    append(new_rows, table_place, next_progress, content, instead=True)
+    append(new_rows, table_place, next_progress, content, overwrite=True)
     return next_progress.epoch

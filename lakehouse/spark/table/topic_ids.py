@@ -34,7 +34,7 @@ class KnownIds:
 
 def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
     """Return the ids that a stream's topics had up to a tick, and perhaps later ones."""
-    known_ids = lake.fact(KnownIds).ids_by_table
+    known_ids = lake.cached_fact(KnownIds).ids_by_table
     ids_by_topic = {topic: known_ids.get(topic, (NO_TICK, ())) for topic in stream.topics}
     if all(tick >= to_tick for tick, _ in ids_by_topic.values()):
         return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
