@@ -53,10 +53,10 @@ def test_an_application_that_comes_first_is_understood(path):
     for app in ("app.py", "shop", "shop.py:app"):
         if path == ("past", "rebuild") and app == "shop":
             continue  # the name of a new table may come behind a table's
-        present = of.present(context(of), [app, *words])
+        present = of.respell(context(of), [app, *words])
         assert present == [f"--app={app}", *words]
-        assert of.present(context(of), ["--config", app, app, *words]) == [f"--app={app}", "--config", app, *words]
-        assert of.present(context(of), ["--config=x", "--", app, *words]) == [
+        assert of.respell(context(of), ["--config", app, app, *words]) == [f"--app={app}", "--config", app, *words]
+        assert of.respell(context(of), ["--config=x", "--", app, *words]) == [
             f"--app={app}",
             "--config=x",
             "--",
@@ -77,7 +77,7 @@ def test_an_application_that_comes_first_is_understood(path):
 )
 def test_a_present_line_is_left_as_it_is(path, line):
     of = command(path)
-    assert of.present(context(of), line) == line
+    assert of.respell(context(of), line) == line
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_present_line_is_left_as_it_is(path, line):
 )
 def test_earlier_names_of_options_are_understood(path, old, new):
     of = command(path)
-    assert of.present(context(of), old) == new
+    assert of.respell(context(of), old) == new
 
 
 @pytest.mark.parametrize("line", [("run", "--help"), ("repair", "backfill", "--help"), ("repair", "upkeep", "--help")])

@@ -119,7 +119,7 @@ def test_a_rebuilt_table_goes_on_only_under_its_declaration() -> None:
 def test_another_table_is_refused_in_the_topic() -> None:
     renamed = STREAM.group_by("id").agg(n=lh.count()).table("sums")
     with pytest.raises(StorageError, match="table 'totals', not of table 'sums'"):
-        stands(COVER, replace(A, of=renamed))
+        stands(COVER, replace(A, node=renamed))
     with pytest.raises(StorageError, match="table 'totals', not of a stream"):
         stands(COVER, OwnPublication(STREAM, "A", 5))
 
