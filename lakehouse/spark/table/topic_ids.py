@@ -23,18 +23,18 @@ Ids = Sequence[tuple[str, int]]
 
 
 @dataclass(slots=True)
-class KnownIds:
+class KnownTopicIds:
     """The known ids of a lake's topics while it is open: up to which tick, and the ids, each with its first tick.
 
     Threads share it: a thread reads again what another has overwritten.
     """
 
-    ids_by_table: dict[str, tuple[int, Ids]] = field(default_factory=dict)
+    ids_by_topic: dict[str, tuple[int, Ids]] = field(default_factory=dict)
 
 
 def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
     """Return the ids that a stream's topics had up to a tick, and perhaps later ones."""
-    known_ids = lake.cached_fact(KnownIds).ids_by_table
+    known_ids = lake.cached_fact(KnownTopicIds).ids_by_topic
     ids_by_topic = {topic: known_ids.get(topic, (NO_TICK, ())) for topic in stream.topics}
     if all(tick >= to_tick for tick, _ in ids_by_topic.values()):
         return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
