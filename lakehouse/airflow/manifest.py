@@ -89,7 +89,9 @@ def manifest_of_app(
             }
             for table in app.tables
         ],
-        "sinks": [{"table": sink.of.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.of, Table)],
+        "sinks": [
+            {"table": sink.source.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.source, Table)
+        ],
         "lineage": _lineage_as_json(lineage_graph(app)),
         "schedule": schedules.catch_up,
         "backfill_schedule": schedules.backfill,

@@ -13,7 +13,7 @@ from lakehouse.formats.codec.registered import NO_SCHEMAS, FindSchemas, WriterSc
 from lakehouse.formats.field_names import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.expression.schema import Column, fields_of
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions
@@ -45,7 +45,7 @@ def part_decoder(
 ) -> DecodePart:
     """Return the function that decodes the bytes of a record's "key" or "value", as `decode_key`, `decode_columns` do.
 
-    What is the same for all records is looked up once.
+    The codec and the columns are looked up once, for all records.
     """
     codec = codec_of(format).with_schemas(schemas)
     if part_name == "key":
@@ -152,7 +152,9 @@ def reason_finder(
     return find_reason
 
 
-def decode_record(source: Source, record: Record, find_schemas: FindSchemas = find_no_schemas) -> Decoded | BadRecord:
+def decode_record(
+    source: Source, record: Record, find_schemas: FindSchemas = find_no_schemas
+) -> DecodedRecord | BadRecord:
     """Return a record's key and value as rows, or the reason why they can't be decoded. The key is decoded first.
 
     find_schemas: gives the schemas of the writers of a topic's "key" or "value".
@@ -171,7 +173,7 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
     is_delete = value is None and record.value is not None and source.times_deletes
     time_ms = deleted_ms(source.value_format, record.value, value_schemas) if is_delete else None
     truncates = value is None and source.applies_truncates and is_truncate(source, record.value, value_schemas)
-    return Decoded(key, value, time_ms, truncates)
+    return DecodedRecord(key, value, time_ms, truncates)
 
 
 def deleted_ms(format: str, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> int | None:

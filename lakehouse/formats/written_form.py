@@ -126,13 +126,15 @@ def decode_written_value(source: Source, data: bytes | None, schemas: WriterSche
 
 
 def _check_reads_same(
-    part_name: str, source: Source, own: tuple[bytes, WriterSchemas], encoded_again: bytes | None
+    part_name: str, source: Source, record_part: tuple[bytes, WriterSchemas], encoded_again: bytes | None
 ) -> None:
     """Raise Unfit if what people write is read otherwise than a record's own bytes: as another row, or reason."""
     format, columns = source.format_and_columns(part_name)
-    again = (encoded_again, declared_schemas(source, part_name))
-    own_row, row_again = (_row_or_reason(part_name, format, columns, *part_bytes) for part_bytes in (own, again))
-    if key_value(own_row) != key_value(row_again):  # NaN is what it was, though it equals nothing
+    written_part = (encoded_again, declared_schemas(source, part_name))
+    record_row, written_row = (
+        _row_or_reason(part_name, format, columns, *part_bytes) for part_bytes in (record_part, written_part)
+    )
+    if key_value(record_row) != key_value(written_row):  # NaN is what it was, though it equals nothing
         raise Unfit("its text would be read otherwise")
 
 

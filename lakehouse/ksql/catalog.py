@@ -32,7 +32,7 @@ class SqlColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Relational:
+class SqlRelation:
     """A stream or a table as SQL sees it: its columns, the keys first, and its node in the graph."""
 
     node: Stream | Table
@@ -56,17 +56,17 @@ class Entry:
     topic: the topic that it reads, or that its query writes. statement: its text. query: the query of its CREATE ...
     AS; insert_queries: the queries of INSERT INTO, with their names. formats: those of its key and of its value.
     is_wrapped: whether a single value in JSON has an object around it. delimiter: the delimiter in values that are
-    delimited text; key_delimiter: the one in keys. limits: see `Visible`. time: Spark SQL for the time of its records,
-    by TIMESTAMP of a query; empty if they keep their own time. over: the name of the entry that writes the topic which
-    this one reads, if there is one here. record_names: see `WithClause`. history: it is the history of its query's
-    rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
+    delimited text; key_delimiter: the delimiter in keys. limits: see `ColumnScope`. time: Spark SQL for the time of its
+    records, by TIMESTAMP of a query; empty if they keep their own time. writer_name: the name of the entry that writes
+    the topic which this entry reads; empty if no entry does. record_names: see `WithClause`. history: the entry is the
+    history of its query's rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
     """
 
     kind: str
     name: str
     topic: str
     formats: tuple[str, str]
-    relation: Relational
+    relation: SqlRelation
     statement: str
     query: Query | None = None
     insert_queries: tuple[tuple[str, Query], ...] = ()
@@ -78,7 +78,7 @@ class Entry:
     key_delimiter: str = ","
     limits: Mapping[str, int] = field(default_factory=dict)
     time: str = ""
-    over: str = ""
+    writer_name: str = ""
     record_names: tuple[str, str] = ("", "")
     history: HistoryClause | None = None
     constraints: Constraints = ()
@@ -128,27 +128,27 @@ def window_bound(name: str) -> Sql:
 class Catalog:
     """All that is declared, in order; and the types of CREATE TYPE."""
 
-    declared: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
     types: dict[str, Kind] = field(default_factory=dict)
     query_count: int = 0
 
     def get(self, name: str, position: int) -> Entry:
         """Return a stream or a table. Raises SqlError if there is none of this name."""
-        if name not in self.declared:
+        if name not in self.entries:
             raise SqlError(
-                f"{name} does not exist.{suggest_near(name, self.declared)}",
+                f"{name} does not exist.{suggest_near(name, self.entries)}",
                 position,
-                expected=list_choices(self.declared),
+                expected=list_choices(self.entries),
             )
-        return self.declared[name]
+        return self.entries[name]
 
     def reader_names(self, name: str) -> list[str]:
         """Return the names of the streams and tables that read this one directly."""
-        return [entry.name for entry in self.declared.values() if name in input_names(entry)]
+        return [entry.name for entry in self.entries.values() if name in input_names(entry)]
 
     def writer(self, topic: str, name: str) -> Entry | None:
         """Return the entry of another name whose queries write this topic, if there is one."""
-        written_entries = [entry for entry in self.declared.values() if queries_of(entry) and entry.topic == topic]
+        written_entries = [entry for entry in self.entries.values() if queries_of(entry) and entry.topic == topic]
         return next((entry for entry in written_entries if entry.name != name), None)
 
     def unread_notes(self) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class Catalog:
             f"stream {entry.name}: INSERT INTO {entry.name} SELECT makes it what these queries insert. Records that "
             f"topic {entry.topic!r} has from elsewhere are not read: declare them as a stream of another name and "
             "topic, and insert that, too."
-            for entry in self.declared.values()
+            for entry in self.entries.values()
             if entry.query is None and entry.insert_queries
         )
 
@@ -167,9 +167,9 @@ class Catalog:
         waiting_names = sources_of(query)
         while waiting_names:
             name = waiting_names.pop()
-            if name not in reached_names and name in self.declared:
+            if name not in reached_names and name in self.entries:
                 reached_names.add(name)
-                waiting_names += input_names(self.declared[name])
+                waiting_names += input_names(self.entries[name])
         return reached_names
 
     def next_query_name(self, prefix: str, given_name: str = "") -> str:
@@ -179,12 +179,12 @@ class Catalog:
 
     def add(self, entry: Entry) -> None:
         """Add a stream or a table, in the place of an entry of the same name if there is one."""
-        self.declared[entry.name] = entry
+        self.entries[entry.name] = entry
 
     def insert(self, target: str, query_name: str, query: Query) -> None:
         """Add a query of INSERT INTO to its target."""
-        entry = self.declared[target]
-        self.declared[target] = replace(entry, insert_queries=(*entry.insert_queries, (query_name, query)))
+        entry = self.entries[target]
+        self.entries[target] = replace(entry, insert_queries=(*entry.insert_queries, (query_name, query)))
 
 
 def queries_of(entry: Entry) -> list[Query]:
@@ -194,7 +194,10 @@ def queries_of(entry: Entry) -> list[Query]:
 
 def input_names(entry: Entry) -> list[str]:
     """Return the names of the streams and tables that this one reads directly."""
-    return [*([entry.over] if entry.over else []), *(name for query in queries_of(entry) for name in sources_of(query))]
+    return [
+        *([entry.writer_name] if entry.writer_name else []),
+        *(name for query in queries_of(entry) for name in sources_of(query)),
+    ]
 
 
 def sources_of(query: Query) -> list[str]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.catalog import BOUNDS, Relational, is_windowed, window_bound
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.catalog import BOUNDS, SqlRelation, is_windowed, window_bound
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.syntax.statement import Constraint, Constraints, TableConstraint
 from lakehouse.plan.expectation import Otherwise
@@ -22,7 +22,7 @@ JudgedNode = TypeVar("JudgedNode", Stream, Table)
 
 
 def with_constraints(
-    node: JudgedNode, constraints: Iterable[Constraint], scope: Visible, usual_violation: str
+    node: JudgedNode, constraints: Iterable[Constraint], scope: ColumnScope, usual_violation: str
 ) -> JudgedNode:
     """Return a stream or a table with what is expected of it. Raises SqlError for a constraint that can't be judged.
 
@@ -53,7 +53,7 @@ def of_table(constraints: Constraints) -> list[TableConstraint]:
     return [constraint for constraint in constraints if isinstance(constraint, TableConstraint)]
 
 
-def with_table_constraints(relational: Relational, constraints: Constraints) -> Relational:
+def with_table_constraints(relational: SqlRelation, constraints: Constraints) -> SqlRelation:
     """Return a table with the rules about it as a whole. Raises SqlError, also for a stream with such a rule."""
     for constraint in of_table(constraints):
         node = relational.node
@@ -65,9 +65,9 @@ def with_table_constraints(relational: Relational, constraints: Constraints) -> 
         subject = f"table {node.name!r}"
         try:
             rule: WatchedRule = (
-                UniqueRule.declared(constraint.columns, node.columns, node.key, subject)
+                UniqueRule.declare(constraint.columns, node.columns, node.key, subject)
                 if constraint.columns
-                else FreshRule.declared(constraint.max_age, subject)
+                else FreshRule.declare(constraint.max_age, subject)
             )
             relational = replace(relational, node=node.watched_by(replace(rule, label=constraint.name)))
         except PlanError as error:
@@ -75,7 +75,7 @@ def with_table_constraints(relational: Relational, constraints: Constraints) -> 
     return relational
 
 
-def with_row_constraints(relational: Relational, all_constraints: Constraints, name: str) -> Relational:
+def with_row_constraints(relational: SqlRelation, all_constraints: Constraints, name: str) -> SqlRelation:
     """Return a query's result with what is expected of its rows. name: of the table. Raises SqlError."""
     relational = with_table_constraints(relational, all_constraints)
     constraints = of_records(all_constraints)
@@ -103,5 +103,5 @@ def with_row_constraints(relational: Relational, all_constraints: Constraints, n
         for bound in BOUNDS
         if is_windowed(relational.node) and bound not in own_names
     )
-    scope = Visible(columns, bounds)
+    scope = ColumnScope(columns, bounds)
     return replace(relational, node=with_constraints(relational.node, constraints, scope, OF_ROWS))

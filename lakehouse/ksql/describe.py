@@ -39,7 +39,7 @@ class DeletedRow(tuple[object, ...]):
 
 def answer_show(statement: s.Show, script: Script) -> Answer:
     """Return the answer to SHOW, for all but topics: Kafka lists those."""
-    entries = [script.find(name, 0) for name in script.catalog.declared]
+    entries = [script.find(name, 0) for name in script.catalog.entries]
     match statement.subject:
         case "STREAMS" | "TABLES":
             entry_kind = statement.subject.removesuffix("S")
@@ -80,7 +80,7 @@ def answer_describe(statement: s.Describe, script: Script) -> Answer:
     """Return the answer to DESCRIBE. Raises SqlError if there is nothing of this name."""
     if statement.is_function:
         return Answer(("function", "takes", "nulls", "example"), [_function_row(statement)])
-    if statement.name in ("STREAMS", "TABLES") and statement.name not in script.catalog.declared:
+    if statement.name in ("STREAMS", "TABLES") and statement.name not in script.catalog.entries:
         return answer_show(s.Show(statement.name, is_extended=True), script)
     entry = script.find(statement.name, statement.position)
     key_word = "PRIMARY KEY" if entry.kind == "TABLE" else "KEY"
@@ -119,9 +119,7 @@ def answer_explain(statement: s.Explain, script: Script) -> Answer:
     """Return the answer to EXPLAIN: the plan's text. Raises SqlError."""
     target = statement.target
     if isinstance(target, str):
-        named_entries = [
-            entry for entry in script.catalog.declared.values() if target in (entry.query_name, entry.name)
-        ]
+        named_entries = [entry for entry in script.catalog.entries.values() if target in (entry.query_name, entry.name)]
         if not named_entries or not queries_of(named_entries[0]):
             raise SqlError(f"there is no query {target}; SHOW QUERIES lists them", statement.position)
         return Answer(message=declaration_text(script.find(named_entries[0].name, 0).relation.node))

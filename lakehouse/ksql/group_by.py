@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, window_bound
+from lakehouse.ksql.catalog import BOUNDS, SqlColumn, SqlRelation, window_bound
 from lakehouse.ksql.expression.common_types import check_key_type
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_argument_kinds
 from lakehouse.ksql.function.call import why_unknown
 from lakehouse.ksql.function.sql import Sql, column_sql
@@ -22,12 +22,12 @@ from lakehouse.plan import windows
 from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Emit
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 
 
 def compile_group_by(
-    stream: Stream, scope: Visible, items: list[NamedItem], query: Query, table_name: str
-) -> Relational:
+    stream: Stream, scope: ColumnScope, items: list[NamedItem], query: Query, table_name: str
+) -> SqlRelation:
     """Return the table of a query with GROUP BY. Raises SqlError."""
     for item in items:
         for node in item.expression.walk():
@@ -78,7 +78,7 @@ def compile_group_by(
             _having_text(query.having, aggregated_columns, columns, is_windowed=window is not None)
         )
     retention_text = None if window is None or window.retention is None else f"{_retention_ms(window)} milliseconds"
-    return Relational(
+    return SqlRelation(
         aggregated_table.table(table_name, emit=_emit_mode(query), retention=retention_text), tuple(columns)
     )
 
@@ -113,12 +113,12 @@ def _is_aggregate(node: t.Expr) -> bool:
 
 def _compile_computed(
     stream: Stream,
-    scope: Visible,
+    scope: ColumnScope,
     keys: list[tuple[NamedItem, Sql]],
     items: list[NamedItem],
     query: Query,
     table_name: str,
-) -> Relational:
+) -> SqlRelation:
     """Return a table that computes with aggregates; it reads a table that holds the aggregates, NAME_AGGREGATES."""
     expressions = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
     calls = list(dict.fromkeys(call for node in expressions for call in aggregates_in(node)))
@@ -148,7 +148,7 @@ def _compile_computed(
         precomputed |= {
             part: keys_by_text[text] for part in node.walk() if (text := _group_text(part, scope)) in keys_by_text
         }
-    result_scope = Visible((), precomputed=precomputed)
+    result_scope = ColumnScope((), precomputed=precomputed)
     rows = aggregate_table.rows
     if query.having is not None:
         rows = rows.filter(result_scope.predicate(query.having, "HAVING"))
@@ -159,13 +159,13 @@ def _compile_computed(
         raise SqlError("the projection contains no value columns", query.position)
     rows = rows.select(*(f"{value.text} AS `{column_name}`" for column_name, value in result_values.items()))
     columns = [SqlColumn(item.name, value.kind, is_key=True) for item, value in keys]
-    return Relational(
+    return SqlRelation(
         rows.latest(table_name),
         (*columns, *(SqlColumn(column_name, value.kind) for column_name, value in result_values.items())),
     )
 
 
-def _group_text(node: t.Expr, scope: Visible) -> str | None:
+def _group_text(node: t.Expr, scope: ColumnScope) -> str | None:
     """Return the Spark SQL of a part before the aggregates; None for an aggregate or a part of a lambda."""
     if aggregates_in(node) or isinstance(node, t.Value | t.Lambda):
         return None
@@ -191,7 +191,7 @@ def _check_bounds(items: list[NamedItem], query: Query, known_names: set[str]) -
 
 
 def _grouping_keys(
-    scope: Visible, items: list[NamedItem], group_values: list[Sql], query: Query
+    scope: ColumnScope, items: list[NamedItem], group_values: list[Sql], query: Query
 ) -> list[tuple[NamedItem, Sql]]:
     """Return the items that are the grouping expressions, in their order."""
     key_items = []
@@ -216,13 +216,15 @@ def _grouping_keys(
     return key_items
 
 
-def _item_text(scope: Visible, node: t.Expr) -> str | None:
+def _item_text(scope: ColumnScope, node: t.Expr) -> str | None:
     if any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk()):
         return None
     return scope.sql(node).text
 
 
-def _group_value(item: NamedItem, scope: Visible, group_values: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
+def _group_value(
+    item: NamedItem, scope: ColumnScope, group_values: list[Sql], query: Query
+) -> tuple[Aggregation, Kind]:
     """Return a value of a group: an aggregate, or an expression over the key that all its records share."""
     node = item.expression
     if isinstance(node, t.Name) and node.name in BOUNDS and query.window is not None and query.window.name == "SESSION":
@@ -234,7 +236,7 @@ def _group_value(item: NamedItem, scope: Visible, group_values: list[Sql], query
     return ours.latest(value_sql.text, ignore_nulls=False), value_sql.kind
 
 
-def _check_of_group(node: t.Expr, scope: Visible, group_texts: set[str]) -> None:
+def _check_of_group(node: t.Expr, scope: ColumnScope, group_texts: set[str]) -> None:
     if isinstance(node, t.Lambda) or _is_aggregate(node):
         return
     is_plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _reads_bounds(node, "")
@@ -250,7 +252,7 @@ def _check_of_group(node: t.Expr, scope: Visible, group_texts: set[str]) -> None
         _check_of_group(part, scope, group_texts)
 
 
-def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
+def aggregation(call: t.Call, scope: ColumnScope) -> tuple[Aggregation, Kind]:
     """Return the aggregate that a call means, and the type of its result. Raises SqlError."""
     record = AGGREGATES[call.name]
     if call.every or not call.arguments:
@@ -310,10 +312,10 @@ def _having_text(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlC
     precomputed = aggregated | (
         {t.Name(bound_name): window_bound(bound_name) for bound_name in BOUNDS} if is_windowed else {}
     )
-    return replace(Visible(scope_columns), precomputed=precomputed).predicate(node, "HAVING")
+    return replace(ColumnScope(scope_columns), precomputed=precomputed).predicate(node, "HAVING")
 
 
-def _declared_window(window: WindowClause) -> Declared:
+def _declared_window(window: WindowClause) -> DeclaredWindow:
     grace = None if window.grace is None else f"{window.grace} milliseconds"
     size_text = f"{window.size} milliseconds"
     match window.name:

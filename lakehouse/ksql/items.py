@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, SqlColumn, checked_name
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import tree as t
@@ -49,7 +49,7 @@ class Side:
 
 
 def named_items(
-    item_list: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = ""
+    item_list: Iterable[Item], sides: Sequence[Side], scope: ColumnScope, *, rowkey: str = ""
 ) -> list[NamedItem]:
     """Return the items with * spelled out, each under its name. Raises SqlError for a name that stands twice.
 

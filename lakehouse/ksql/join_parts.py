@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakehouse.ksql.catalog import Entry, SqlColumn
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.items import Side
 from lakehouse.ksql.syntax import tree as t
@@ -25,7 +25,7 @@ class JoinKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class FromResult:
     """The meaning of FROM: the node, its sides, the columns, the key's names.
 
     keys: the ways to select the key of a join; none if it is `key`. is_table: the node holds rows. rowkey: the
@@ -34,7 +34,7 @@ class Joined:
 
     node: Stream | Table
     sides: tuple[Side, ...]
-    scope: Visible
+    scope: ColumnScope
     key: tuple[str, ...]
     keys: tuple[JoinKey, ...] = ()
     is_table: bool = False
@@ -42,7 +42,7 @@ class Joined:
 
 
 @dataclass(slots=True)
-class Joining:
+class JoinBuilder:
     """The join so far.
 
     key: the key of its rows, if they have one. keys: the ways to select the key, after the first ON. equal: the
@@ -62,8 +62,8 @@ class Joining:
     rowkey: str = ""
 
     @property
-    def scope(self) -> Visible:
-        return Visible(tuple(self.scope_columns), tuple(self.pseudo_columns))
+    def scope(self) -> ColumnScope:
+        return ColumnScope(tuple(self.scope_columns), tuple(self.pseudo_columns))
 
     def add(self, right: Entry, alias: str, prefix: str) -> None:
         """Add the right side's values."""
@@ -82,7 +82,7 @@ class Joining:
         expressions += [
             *query.group_by,
             *query.partition_by,
-            *(join.on for join in query.joins if join is not skipped_join),
+            *(join.condition for join in query.joins if join is not skipped_join),
         ]
         return [part for node in expressions for part in node.walk() if isinstance(part, t.Name)]
 

@@ -10,15 +10,15 @@ from lakehouse.ksql.catalog import (
     BOUNDS,
     PSEUDO,
     Entry,
-    Relational,
     SqlColumn,
+    SqlRelation,
     is_windowed,
     pseudo_scope,
     window_bound,
 )
 from lakehouse.ksql.constraint import with_row_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.collection import cube_arrays
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.group_by import compile_group_by
@@ -32,7 +32,7 @@ from lakehouse.ksql.items import (
     table_functions_in,
 )
 from lakehouse.ksql.join import compile_joins
-from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
+from lakehouse.ksql.join_parts import FromResult, JoinKey, free_column_name
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Constraints, HistoryClause, Item, Query
@@ -61,7 +61,7 @@ class QueryTarget:
     constraints: Constraints = ()
 
 
-def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
+def compile_query(query: Query, find: Find, target: QueryTarget) -> SqlRelation:
     """Return the result of a query. find: called with a name and its place; gives the stream or table.
 
     Raises SqlError, PlanError.
@@ -69,7 +69,7 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
     return with_row_constraints(_compile_rows(query, find, target), target.constraints, target.name)
 
 
-def _compile_rows(query: Query, find: Find, target: QueryTarget) -> Relational:
+def _compile_rows(query: Query, find: Find, target: QueryTarget) -> SqlRelation:
     """Return the result of a query, of which nothing is expected yet."""
     from_clause = compile_from(query, find, target.name)
     if query.moment is not None or query.limit is not None:
@@ -100,7 +100,7 @@ def _compile_rows(query: Query, find: Find, target: QueryTarget) -> Relational:
     return latest if target.history is None else history_of(latest, target.name, target.history)
 
 
-def history_of(relational: Relational, name: str, history: HistoryClause) -> Relational:
+def history_of(relational: SqlRelation, name: str, history: HistoryClause) -> SqlRelation:
     """Return the history of a table, under the same name or another one. Raises PlanError."""
     assert isinstance(relational.node, Table)
     key_columns = [column for column in relational.columns if column.is_key]
@@ -110,7 +110,7 @@ def history_of(relational: Relational, name: str, history: HistoryClause) -> Rel
     value_columns = [
         column for column in relational.columns if not column.is_key and (track is None or column.name in track)
     ]
-    return Relational(relational.node.history(name, track=track), (*key_columns, *times, *value_columns))
+    return SqlRelation(relational.node.history(name, track=track), (*key_columns, *times, *value_columns))
 
 
 def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stream:
@@ -122,7 +122,13 @@ def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stre
         return node
     if target.history is None:
         return node.rows
-    if query.where is not None or query.joins or query.group_by or type(node.fold) is not Latest or node.behind:
+    if (
+        query.where is not None
+        or query.joins
+        or query.group_by
+        or type(node.fold) is not Latest
+        or node.later_operators
+    ):
         raise SqlError(
             "HISTORY is kept of a topic's table, without WHERE, JOIN and GROUP BY, or of the groups of a stream; "
             f"{query.relation.name} is a table",
@@ -131,7 +137,7 @@ def _records_of(node: Stream | Table, query: Query, target: QueryTarget) -> Stre
     return node.stream
 
 
-def compile_from(query: Query, find: Find, name: str) -> Joined:
+def compile_from(query: Query, find: Find, name: str) -> FromResult:
     """Return a query's FROM, with the columns that its expressions read. name: the name of the query's result."""
     left = find(query.relation.name, query.relation.position)
     if query.joins:
@@ -151,10 +157,10 @@ def compile_from(query: Query, find: Find, name: str) -> Joined:
     )
     # The bounds are part of * for tables alone, as in ksqlDB, which can't select from a table of windows.
     star_side = _source_side(left, source_alias, bound_columns if is_table else ())
-    return Joined(
+    return FromResult(
         left.relation.node,
         (star_side,),
-        Visible(scope_columns, (*pseudo_columns, *bound_columns)),
+        ColumnScope(scope_columns, (*pseudo_columns, *bound_columns)),
         left.relation.key,
         (),
         is_table,
@@ -191,7 +197,7 @@ def _is_in_star(node: t.Expr) -> bool:
     return isinstance(node, t.Value) or (isinstance(node, t.Name) and node.name not in PSEUDO)
 
 
-def _check_clauses(query: Query, from_clause: Joined) -> None:
+def _check_clauses(query: Query, from_clause: FromResult) -> None:
     if from_clause.is_table:
         _check_is_table(query, from_clause)
     if query.group_by:
@@ -212,7 +218,7 @@ def _check_aggregates(query: Query) -> None:
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].position)
 
 
-def _check_is_table(query: Query, from_clause: Joined) -> None:
+def _check_is_table(query: Query, from_clause: FromResult) -> None:
     if is_windowed(from_clause.node) and query.group_by:
         raise SqlError(
             f"GROUP BY is not supported over a windowed table, and {query.relation.name} has windows. Group the stream "
@@ -235,7 +241,7 @@ def _check_is_table(query: Query, from_clause: Joined) -> None:
             raise SqlError("table source is not supported with table functions", calls[0].position)
 
 
-def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:
+def explode_items(stream: Stream, items: list[NamedItem], scope: ColumnScope) -> tuple[Stream, ColumnScope]:
     """Return the stream with a record for each element of the array that an item explodes.
 
     Several arrays are exploded side by side; nulls fill up the shorter ones.
@@ -270,8 +276,8 @@ def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tup
 
 
 def _compile_select(
-    stream: Stream, scope: Visible, items: list[NamedItem], query: Query, from_clause: Joined
-) -> Relational:
+    stream: Stream, scope: ColumnScope, items: list[NamedItem], query: Query, from_clause: FromResult
+) -> SqlRelation:
     """Return the stream of a SELECT without a GROUP BY."""
     compiled_items = [(item, scope.sql(item.expression)) for item in items]
     partition_values = [scope.sql(choice) for choice in query.partition_by]
@@ -331,7 +337,7 @@ def _compile_select(
         is_windowed=is_windowed(from_clause.node) and not partition_values,
     )
     columns = [SqlColumn(name, value.kind, is_key=True) for name, value in key_columns.items()]
-    return Relational(stream, (*columns, *(SqlColumn(name, value.kind) for name, value in value_columns.items())))
+    return SqlRelation(stream, (*columns, *(SqlColumn(name, value.kind) for name, value in value_columns.items())))
 
 
 def rekey_stream(

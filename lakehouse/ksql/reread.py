@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
+from lakehouse.ksql.catalog import Catalog, Entry, SqlColumn, SqlRelation
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.query import Find, rekey_stream
@@ -27,10 +27,10 @@ def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:
     if (writer := catalog.writer(entry.topic, entry.name)) is None:
         return entry
     read_from_writer(entry, find(writer.name, 0))
-    return replace(entry, over=writer.name)
+    return replace(entry, writer_name=writer.name)
 
 
-def read_from_writer(entry: Entry, writer: Entry) -> Relational:
+def read_from_writer(entry: Entry, writer: Entry) -> SqlRelation:
     """Return `entry`, declared over the topic of `writer`, as a stream or table that reads the writer's result.
 
     Raises SqlError for a schema that does not fit the writer's.
@@ -95,7 +95,7 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
     reread_stream = rekey_stream(
         stream, key_texts, value_texts, not key_columns, is_windowed=written_windows is not None
     )
-    return Relational(reread_stream.latest(entry.name) if entry.kind == "TABLE" else reread_stream, entry.columns)
+    return SqlRelation(reread_stream.latest(entry.name) if entry.kind == "TABLE" else reread_stream, entry.columns)
 
 
 def _windows_text(node: Stream | Table) -> str | None:

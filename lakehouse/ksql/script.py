@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries_of
+from lakehouse.ksql.catalog import Catalog, Entry, SqlRelation, checked_name, queries_of
 from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.reread import read_from_writer, with_writer
 from lakehouse.ksql.sinks import (
@@ -53,7 +53,7 @@ class Script:
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     folder: Path | None = None
-    _relations: dict[str, Relational] = field(default_factory=dict)
+    _relations: dict[str, SqlRelation] = field(default_factory=dict)
     # What is read when all is declared, with its text.
     _inserts: list[tuple[s.InsertValues, StatementText]] = field(default_factory=list)
     _asserts: list[tuple[s.AssertValues, StatementText]] = field(default_factory=list)
@@ -125,7 +125,7 @@ class Script:
     def app(self) -> App:
         """Return the application of all declarations. Raises PlanError."""
         app_parts: list[Table | Sink] = []
-        for name in self.catalog.declared:
+        for name in self.catalog.entries:
             entry = self.find(name, 0)
             node = entry.relation.node
             if isinstance(node, Table):
@@ -133,7 +133,7 @@ class Script:
                 app_parts.append(sink_of(changes_of(node, entry), entry) if is_written else node)
             elif queries_of(entry):
                 written_relation = (
-                    self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.relation
+                    self._written_relation(self.catalog.entries[name]) if entry.query is None else entry.relation
                 )
                 assert isinstance(written_relation.node, Stream)
                 app_parts.append(sink_of(written_stream(written_relation, entry.formats[1]), entry))
@@ -152,7 +152,7 @@ class Script:
                 records.append(values_record(statement, self.catalog.get(statement.target, statement.position)))
         return records
 
-    def expected(self) -> list[dict[str, Any]]:
+    def expected_records(self) -> list[dict[str, Any]]:
         """Return the records of ASSERT VALUES, in the form of a scenario's outputs. Raises SqlError, NeedsSpark."""
         records = []
         for statement, text in self._asserts:
@@ -167,13 +167,13 @@ class Script:
             self._relations[name] = entry.relation
             if entry.query is not None:
                 self._relations[name] = self._written_relation(entry)
-            elif entry.over:
-                self._relations[name] = read_from_writer(entry, self.find(entry.over, position))
+            elif entry.writer_name:
+                self._relations[name] = read_from_writer(entry, self.find(entry.writer_name, position))
             elif entry.insert_queries:
                 self._relations[name] = read_from_writer(entry, replace(entry, relation=self._written_relation(entry)))
         return replace(entry, relation=self._relations[name])
 
-    def _written_relation(self, entry: Entry) -> Relational:
+    def _written_relation(self, entry: Entry) -> SqlRelation:
         """Return the union of the records that all queries of a stream or a table write."""
         query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history, entry.constraints)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
@@ -196,7 +196,7 @@ class Script:
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Say whether a statement declares something: False if an existing entry stays as it is. Raises SqlError."""
         name, kind, position = statement.name, statement.kind, statement.position
-        existing = self.catalog.declared.get(name)
+        existing = self.catalog.entries.get(name)
         if existing is None:
             return True
         if statement.if_not_exists:
@@ -214,7 +214,7 @@ class Script:
         return True
 
     def _add(self, entry: Entry, position: int) -> None:
-        previous = self.catalog.declared.get(entry.name)
+        previous = self.catalog.entries.get(entry.name)
         if previous is None:
             self.catalog.add(entry)
             return
@@ -323,7 +323,7 @@ class Script:
         if statement.delete_topic:
             reason = "the topic belongs to Kafka, and bronze keeps its records"
             raise SqlError(f"DELETE TOPIC is not here: {reason}", statement.position)
-        if statement.name not in self.catalog.declared and statement.if_exists:
+        if statement.name not in self.catalog.entries and statement.if_exists:
             return
         entry = self.catalog.get(statement.name, statement.position)
         if entry.kind != statement.kind:
@@ -334,7 +334,7 @@ class Script:
             raise SqlError(
                 f"cannot drop {statement.name}. It is read by {reader_text}: drop these first", statement.position
             )
-        del self.catalog.declared[statement.name]
+        del self.catalog.entries[statement.name]
         self._relations.clear()
 
     def _type(self, statement: s.CreateType) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, SqlColumn, SqlRelation
 from lakehouse.ksql.expression.cast import cast
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column_sql, let_sql, literal_sql
@@ -28,7 +28,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
 
 
-def written_stream(relational: Relational, value_format: str) -> Stream:
+def written_stream(relational: SqlRelation, value_format: str) -> Stream:
     """Return a stream in the form that a topic holds: moments become numbers, if the format has no types for them."""
     assert isinstance(relational.node, Stream)
     if traits_of_sql(value_format).has_moments:
@@ -43,7 +43,7 @@ def written_stream(relational: Relational, value_format: str) -> Stream:
     )
 
 
-def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
+def widen_columns(query_result: SqlRelation, sink_columns: tuple[SqlColumn, ...]) -> SqlRelation:
     """Return a query's result, cast to the sink's wider numbers and to its moments.
 
     Only a result whose columns fit the sink's otherwise is cast.
@@ -62,7 +62,7 @@ def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...])
         for source in query_result.columns
         if (name := source.name) in wider_columns
     }
-    return Relational(
+    return SqlRelation(
         query_result.node.with_columns(**cast_texts),
         tuple(wider_columns.get(source.name, source) for source in query_result.columns),
     )
@@ -78,7 +78,7 @@ def _can_widen(narrow_kind: Kind, wide_kind: Kind) -> bool:
     return narrow_kind == k.STRING and wide_kind.name in k.MOMENTS
 
 
-def pad_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
+def pad_columns(query_result: SqlRelation, sink_columns: tuple[SqlColumn, ...]) -> SqlRelation:
     """Return a query's result, with nulls for the columns that its sink got later, behind the others."""
     missing_columns = [
         sink_column for sink_column in sink_columns[len(query_result.columns) :] if not sink_column.is_key
@@ -87,10 +87,10 @@ def pad_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -
         return query_result
     assert isinstance(query_result.node, Stream)
     null_texts = {sink_column.name: f"cast(NULL AS {sink_column.kind.spark})" for sink_column in missing_columns}
-    return Relational(query_result.node.with_columns(**null_texts), (*query_result.columns, *missing_columns))
+    return SqlRelation(query_result.node.with_columns(**null_texts), (*query_result.columns, *missing_columns))
 
 
-def time_sql(query_result: Relational, properties: WithClause) -> str:
+def time_sql(query_result: SqlRelation, properties: WithClause) -> str:
     """Return Spark SQL for the time that TIMESTAMP gives to a query's records; as in Kafka, none before 1970."""
     if properties.timestamp is None:
         return ""
@@ -106,7 +106,7 @@ def time_sql(query_result: Relational, properties: WithClause) -> str:
     return let_sql(milliseconds, "_ms", lambda milliseconds: f"CASE WHEN {milliseconds} >= 0 THEN {milliseconds} END")
 
 
-def retime_stream(query_result: Relational, entry: Entry) -> Relational:
+def retime_stream(query_result: SqlRelation, entry: Entry) -> SqlRelation:
     """Return the stream of an entry at the time that TIMESTAMP gives to its records."""
     if not entry.time or not isinstance(query_result.node, Stream):
         return query_result
@@ -191,7 +191,7 @@ def check_names(entry: Entry, position: int) -> None:
             raise SqlError(str(error), position) from None
 
 
-def check_format(query_result: Relational, value_format: str, position: int, *, is_wrapped: bool = True) -> None:
+def check_format(query_result: SqlRelation, value_format: str, position: int, *, is_wrapped: bool = True) -> None:
     """Raise SqlError for a value that a format can't hold."""
     value_columns = [c for c in query_result.columns if not c.is_key]
     for value_column in value_columns:
@@ -227,7 +227,7 @@ def _held_type(kind: Kind) -> str:
     return kind.name.lower() if kind.name in k.MOMENTS else base_type(kind.spark)
 
 
-def check_key(query_result: Relational, statement: CreateAs, format: str) -> None:
+def check_key(query_result: SqlRelation, statement: CreateAs, format: str) -> None:
     """Raise SqlError for a key that its format can't hold, and for KEY_FORMAT where there is no key.
 
     format: the statement's, or that of the query's source.
@@ -246,7 +246,7 @@ def check_key(query_result: Relational, statement: CreateAs, format: str) -> Non
     _check_nested_key(query_result, format, position)
 
 
-def _check_nested_key(query_result: Relational, format: str, position: int) -> None:
+def _check_nested_key(query_result: SqlRelation, format: str, position: int) -> None:
     refused_types = traits_of_sql(format).refused_types
     if refused := [c for c in query_result.columns if c.is_key and _held_type(c.kind) in refused_types]:
         raise SqlError(
@@ -256,7 +256,7 @@ def _check_nested_key(query_result: Relational, format: str, position: int) -> N
         )
 
 
-def fit_columns(query_result: Relational, first_result: Relational) -> Stream:
+def fit_columns(query_result: SqlRelation, first_result: SqlRelation) -> Stream:
     """Return a stream with the columns of the first result, in its order and under the hidden key's name."""
     assert isinstance(query_result.node, Stream)
     assert isinstance(first_result.node, Stream)
@@ -269,7 +269,7 @@ def fit_columns(query_result: Relational, first_result: Relational) -> Stream:
 
 def check_queries(catalog: Catalog, find: Find, position: int) -> None:
     """Raise SqlError if a query does not fit a declaration that the statement at `position` has replaced."""
-    for entry in catalog.declared.values():
+    for entry in catalog.entries.values():
         for query_name, query in entry.insert_queries:
             query_result = widen_columns(
                 compile_query(query, find, QueryTarget("STREAM", entry.name, position)), entry.columns
@@ -287,7 +287,7 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
             _check_nested_key(query_result, entry.formats[0], position)
 
 
-def check_inserted(query_result: Relational, target: Entry, position: int) -> None:
+def check_inserted(query_result: SqlRelation, target: Entry, position: int) -> None:
     """Raise SqlError for a query whose columns are not those of its target."""
     if comparable_columns(query_result) != comparable_columns(target.relation):
         raise SqlError(
@@ -297,12 +297,12 @@ def check_inserted(query_result: Relational, target: Entry, position: int) -> No
         )
 
 
-def comparable_columns(relational: Relational) -> list[tuple[str, Kind, bool]]:
+def comparable_columns(relational: SqlRelation) -> list[tuple[str, Kind, bool]]:
     """Return the columns of a stream or a table in a form that can be compared."""
     return [(column.name, column.kind, column.is_key) for column in relational.columns]
 
 
-def schema_of(relational: Relational) -> str:
+def schema_of(relational: SqlRelation) -> str:
     """Return the columns as a message shows them."""
     return ", ".join(
         f"{sql_column.name} {sql_column.kind}{' KEY' if sql_column.is_key else ''}" for sql_column in relational.columns

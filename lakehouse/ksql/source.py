@@ -14,15 +14,15 @@ from lakehouse.ksql.catalog import (
     HIDDEN_VALUE,
     PSEUDO,
     Entry,
-    Relational,
     SqlColumn,
+    SqlRelation,
     checked_name,
     pseudo_scope,
 )
 from lakehouse.ksql.change_log import declare_changes
 from lakehouse.ksql.constraint import OF_RECORDS, of_records, with_constraints, with_table_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
@@ -74,7 +74,7 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
     try:
         declared_stream = _declared_stream(statement, columns, properties, folder)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
-        relation = Relational(node, _sql_columns(statement, columns))
+        relation = SqlRelation(node, _sql_columns(statement, columns))
         if properties.history is not None:
             relation = history_of(relation, statement.name, properties.history)
         relation = with_table_constraints(relation, statement.constraints)
@@ -316,7 +316,7 @@ def _expectations(
     own_columns = (
         ScopeColumn(element.name, statement.name, Sql(text, element.kind)) for element, text in texts.items()
     )
-    scope = Visible(tuple(own_columns), pseudo_scope(statement.name))
+    scope = ColumnScope(tuple(own_columns), pseudo_scope(statement.name))
     declared_stream = with_constraints(declared_stream, of_records(statement.constraints), scope, OF_RECORDS)
     assert isinstance(declared_stream.source, Source)
     return declared_stream.source.expectations
@@ -438,7 +438,7 @@ def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
     if entry.kind != statement.kind:
         raise SqlError(f"incompatible data source type is {entry.kind}, but statement was ALTER {statement.kind}",
                        statement.position)  # fmt: skip
-    if entry.query is not None or entry.insert_queries or entry.is_source or entry.over:
+    if entry.query is not None or entry.insert_queries or entry.is_source or entry.writer_name:
         reason = "a SOURCE is read-only" if entry.is_source else "it is written by a query: CREATE OR REPLACE"
         raise SqlError(
             f"ALTER is for what is declared over a topic, and not for {entry.name}: {reason}", statement.position

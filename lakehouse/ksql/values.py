@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, list_choices
 from lakehouse.ksql.expression.cast import cast
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.function.topic_moment import sql_to_topic
@@ -30,7 +30,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
 
     A stream without a key gets a null key. ROWTIME may be given; other columns that are left out are null.
     """
-    has_query = target.query is not None or target.over
+    has_query = target.query is not None or target.writer_name
     if (has_query or target.is_source or target.unwritten_format) and not is_expected:
         reason = "it is written by its query" if has_query else "it is a SOURCE, which is read-only"
         if target.unwritten_format:
@@ -49,7 +49,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
     values_by_name: dict[str, Any] = {}
     timestamp_entry: dict[str, Any] = {}
     for column_name, value_node in zip(column_names, statement.values, strict=True):
-        value_sql = Visible(()).sql(value_node)
+        value_sql = ColumnScope(()).sql(value_node)
         if column_name == "ROWTIME":
             timestamp_entry = {"timestamp": _row_time(value_sql, value_node.position)}
             continue

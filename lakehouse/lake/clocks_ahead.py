@@ -18,7 +18,7 @@ MARGIN_MS = 10 * UNITS_MS["minute"]  # the clocks of producers differ
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class ClockAhead:
     """A table's stream time that is ahead of the clock, in milliseconds since 1970, and its partition."""
 
     table: str
@@ -44,7 +44,7 @@ class Ahead:
         )
 
 
-def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
+def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[ClockAhead]:
     """Return the tables whose stream time is more than ten minutes ahead of the clock, without Spark."""
     clock_ms = int(time.time() * 1000) if now_ms is None else now_ms
     ahead_tables = []
@@ -53,5 +53,7 @@ def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
         stream_times = newest_batch.clock.stream_times if newest_batch and newest_batch.clock else {}
         partition = max(stream_times, key=lambda part: stream_times[part], default="")
         if partition and stream_times[partition] > clock_ms + MARGIN_MS:
-            ahead_tables.append(Ahead(table, partition, stream_times[partition], stream_times[partition] - clock_ms))
+            ahead_tables.append(
+                ClockAhead(table, partition, stream_times[partition], stream_times[partition] - clock_ms)
+            )
     return ahead_tables

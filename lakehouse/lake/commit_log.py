@@ -41,7 +41,7 @@ class CommitLog:
     def __init__(self, read_lines: ReadLines, newest_version: int, path: str) -> None:
         self._read, self.newest, self._path = read_lines, newest_version, path
 
-    def at(self, version: int) -> CommitInfo | None:
+    def commit_at(self, version: int) -> CommitInfo | None:
         """Return the description of a version's commit; None if it is not in the log, or no longer."""
         commit_info = self.info_at(version)
         return None if commit_info is None else self._describe_info(version, commit_info)
@@ -76,7 +76,7 @@ class CommitLog:
     def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""
         version_number = self.newest if version is None else version
-        while (commit := self.at(version_number)) is not None:
+        while (commit := self.commit_at(version_number)) is not None:
             yield commit
             version_number -= 1
 
@@ -87,7 +87,7 @@ class CommitLog:
             middle_version = (low_version + high_version) // 2
             low_version, high_version = (
                 (low_version, middle_version)
-                if self.at(middle_version) is not None
+                if self.commit_at(middle_version) is not None
                 else (middle_version + 1, high_version)
             )
         return low_version
@@ -96,7 +96,7 @@ class CommitLog:
         """Return the same log up to an earlier version."""
         return CommitLog(self._read, version, self._path)
 
-    def first(self, predicate: Callable[[CommitInfo], bool | None]) -> int | None:
+    def find_first(self, predicate: Callable[[CommitInfo], bool | None]) -> int | None:
         """Return the first version whose commit satisfies a predicate; None if there is none.
 
         predicate: gives None for a commit that does not tell. Once it is true, it must be true for all later commits
@@ -156,7 +156,7 @@ def find_tick_commit(log: CommitLog, tick: int | None = None) -> CommitInfo | No
         coverage = tick_coverage(commit)
         return None if coverage is None or tick is None else coverage.tick > tick
 
-    later_version = None if tick is None else log.first(is_past)
+    later_version = None if tick is None else log.find_first(is_past)
     for commit in log.walk_back(None if later_version is None else later_version - 1):
         if (coverage := tick_coverage(commit)) is not None:
             return commit if tick is None or coverage.tick == tick else None

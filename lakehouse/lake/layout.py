@@ -11,11 +11,12 @@ DEPLOYMENT_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # small, since DuckDB's s
 NEXT = "next"  # the name of a deployment without one
 
 
-def misplaced_topic_message(topic: str, *, own: bool) -> str:
-    """Return the message that a topic's rows lie elsewhere than declared. own: they lie in a table of their own."""
+def misplaced_topic_message(topic: str, *, has_own_table: bool) -> str:
+    """Return the message that a topic's rows lie elsewhere than declared. has_own_table: in a table of their own."""
     return (
-        f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
-        f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or start another lake."
+        f"topic {topic!r}: its rows lie in {'a table of its own' if has_own_table else 'the shared table'} of bronze, "
+        f"but own_table={not has_own_table} is declared. A topic keeps its place: declare own_table={has_own_table}, "
+        "or start another lake."
     )
 
 
@@ -60,9 +61,9 @@ class Layout:
     def own_records(self, topic: str) -> str:
         return f"{self.root}/bronze/own/{topic}"
 
-    def topic_records(self, topic: str, own: Collection[str]) -> str:
-        """The folder of the table with a topic's rows. own: the topics that have a physical table of their own."""
-        return self.own_records(topic) if topic in own else self.records
+    def topic_records(self, topic: str, own_topics: Collection[str]) -> str:
+        """Return the folder of the table with a topic's rows. own_topics: those with a physical table of their own."""
+        return self.own_records(topic) if topic in own_topics else self.records
 
     @property
     def gaps(self) -> str:

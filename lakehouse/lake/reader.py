@@ -1,4 +1,4 @@
-"""Reads without Spark and without a JVM: the tables of a lake, their progress, SQL over them, their log.
+"""Read a lake without Spark and without a JVM: its tables, their progress, SQL over them, their log.
 
 Everything here starts in milliseconds: it reads Delta through `deltalake` and answers SQL through DuckDB.
 """

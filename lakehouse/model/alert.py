@@ -26,9 +26,9 @@ def find_crossings(alert: Crossings, changes: Iterable[Change], records: Records
             zip((name.lower() for name in alert.table.key), map(from_hashable, numbered_change.key), strict=True)
         )
         direction = find_crossing(*(_meets_condition(alert, key_values, row) for row in (row_before, row_after)))
-        if direction is None or alert.on not in (direction, "both"):
+        if direction is None or alert.direction not in (direction, "both"):
             continue
-        record = records[numbered_change.position.of_record]
+        record = records[numbered_change.position.record_position]
         column_values = {
             **key_values, "alert": alert.alert, "crossing": direction, "before": row_before, "after": row_after,
             "alert_id": f"{alert.alert}/{numbered_change.position.text}", "rowtime": numbered_change.change.timestamp,

@@ -63,7 +63,7 @@ def evaluate(expression: Expression, values: ColumnValues) -> Any:
 @lru_cache(maxsize=4096)
 def _compile_text(expression_text: str, column_types: tuple[Column, ...]) -> Evaluator:
     try:
-        return _compile_top(cast_to_one_type(Expression(expression_text).written, column_types))
+        return _compile_top(cast_to_one_type(Expression(expression_text).written_tree, column_types))
     except NeedsSpark as error:
         return partial(_raise_needs_spark, str(error))  # cached like the others, so that further records cost nothing
 

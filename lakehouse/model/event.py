@@ -37,7 +37,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRecord:
     """A record that came too late for a window. `span` is None with `order_by` and in stream joins."""
 
     identity: Identity

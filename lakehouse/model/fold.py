@@ -10,7 +10,7 @@ from itertools import groupby, zip_longest
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, key_of, stream_change, to_sortable
+from lakehouse.model.event import Event, LateRecord, key_of, stream_change, to_sortable
 from lakehouse.plan.aggregation import rule_for_model
 from lakehouse.plan.operator import VALID_TO, Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent, RowHistory
 from lakehouse.plan.table import Table
@@ -38,18 +38,18 @@ class TableResult:
     changes: list[Change] = field(default_factory=list)
     unseen: list[Change] = field(default_factory=list)
     unqualified: list[Change] = field(default_factory=list)
-    late: list[Late] = field(default_factory=list)
+    late: list[LateRecord] = field(default_factory=list)
     null_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FoldInput:
-    """The input of a table's fold: its records, in position order. until, judged: see `keyed_table.run_table`."""
+    """The input of a table's fold: records in position order. until, judging_times: see `keyed_table.run_table`."""
 
     table: Table
     events: Iterable[Event]
     until: int | None = None
-    judged: Mapping[Position, int] | None = None
+    judging_times: Mapping[Position, int] | None = None
 
     def counts(self, event: Event) -> bool:
         return self.until is None or event.timestamp <= self.until
@@ -111,7 +111,7 @@ def _fold_latest_by(fold: LatestBy, fold_input: FoldInput, result: TableResult) 
         order = _order_of(fold, event)
         if order is not None and fold.remembers is not None:
             # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
-            times_by_position, order_ms = fold_input.judged, order // 1000
+            times_by_position, order_ms = fold_input.judging_times, order // 1000
             judging_ms = (
                 times_by_position[event.position]
                 if times_by_position is not None
@@ -121,7 +121,7 @@ def _fold_latest_by(fold: LatestBy, fold_input: FoldInput, result: TableResult) 
         if fold.is_always_deleted and event.tombstone:
             order = order_of_newest(orders_by_key.get(change.key))
         if order is None:
-            result.late.append(Late(event.record.identity, event.position, None))
+            result.late.append(LateRecord(event.record.identity, event.position, None))
         elif fold_input.counts(event) and (change.key not in orders_by_key or orders_by_key[change.key] <= order):
             orders_by_key[change.key] = order
             yield change
@@ -193,8 +193,8 @@ def _say_the_same(row: Row, other_row: Row) -> bool:
 
 
 def _changes_of_points(fold: RowHistory, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
-    if isinstance(fold.of, Aggregate):
-        yield from _HistoryOfGroups(fold.of, fold_input, result).changes()
+    if isinstance(fold.row_fold, Aggregate):
+        yield from _HistoryOfGroups(fold.row_fold, fold_input, result).changes()
         return
     histories: dict[Key, LatestHistory[Row]] = {}
     for event in fold_input.events:
@@ -202,9 +202,9 @@ def _changes_of_points(fold: RowHistory, fold_input: FoldInput, result: TableRes
         if change.key is None:
             result.null_keys += 1
             continue
-        order = _order_of(fold.of, event) if isinstance(fold.of, LatestBy) else 0
+        order = _order_of(fold.row_fold, event) if isinstance(fold.row_fold, LatestBy) else 0
         if order is None:
-            result.late.append(Late(event.record.identity, event.position, None))
+            result.late.append(LateRecord(event.record.identity, event.position, None))
         elif fold_input.counts(event):
             history = histories.setdefault(change.key, LatestHistory())
             new_point = HistoryPoint(event.timestamp, (order, event.position), change.value)
@@ -235,15 +235,15 @@ def _reached_key_of_row(fold: Latest, table: Table, event: Event) -> Key | None:
 
 @reached_key.register
 def _reached_key_of_history(fold: RowHistory, table: Table, event: Event) -> Key | None:
-    return reached_key(fold.of, replace(table, key=table.group), event)
+    return reached_key(fold.row_fold, replace(table, key=table.group), event)
 
 
 @reached_key.register
 def _reached_group(fold: Aggregate, table: Table, event: Event) -> Key | None:
-    group = {item.name.lower(): evaluate(item.expression, event.values) for item in fold.by}
+    group = {item.name.lower(): evaluate(item.expression, event.values) for item in fold.grouping}
     if not takes_part_in_aggregates(tuple(group.values()), None if event.tombstone else event.values):
         return None
-    return key_of([item.name for item in fold.by], group)
+    return key_of([item.name for item in fold.grouping], group)
 
 
 def judging_times(table: Table, events: Iterable[Event]) -> dict[Position, int]:
@@ -260,7 +260,7 @@ class _AggregateGroups:
         self._rules = tuple(rule_for_model(item, table.stream.columns) for item in fold.aggregations)
         self._operator = table.rule(self._rules)
         # If other records move the clock too, nothing closes and nothing expires.
-        is_closing = fold_input.judged is None
+        is_closing = fold_input.judging_times is None
         self._final, self._expire = (table.find(Final), table.find(Expire)) if is_closing else (None, None)
         # The first judges records. Only records that count move the second, which closes windows and expires rows.
         self._judging_clock, self._clock = Clock(table.idle), Clock(table.idle)
@@ -280,7 +280,7 @@ class _AggregateGroups:
         self._drop_expired()
 
     def _fold_event(self, group: Key, event: Event) -> Iterable[Change]:
-        times_by_position, position = self._fold_input.judged, event.position
+        times_by_position, position = self._fold_input.judging_times, event.position
         if times_by_position is not None:
             judging_ms = times_by_position[position]
         else:
@@ -297,7 +297,7 @@ class _AggregateGroups:
             event.timestamp, judging_ms, position, argument_values, self._upstream_row_key(event), event.undo
         )
         cell_steps, late_spans = self._operator.apply(group_cells, arrival)
-        self._result.late += [Late(event.record.identity, position, span) for span in late_spans]
+        self._result.late += [LateRecord(event.record.identity, position, span) for span in late_spans]
         if self._final is not None:
             yield from self._close_windows(position, watermark_before)
             return
@@ -330,7 +330,7 @@ class _AggregateGroups:
             if watermark_before is None or window.closing_time(span) > watermark_before:
                 yield self._change_of_cell(group, span, cell, cell.time, position)
             # New sliding windows still begin with the values of a closed one.
-            if span.end + window.needed < watermark:
+            if span.end + window.needed_after_end < watermark:
                 del self._groups[group][span]
 
     def _change_of_cell(

@@ -17,20 +17,20 @@ from lakehouse.semantics.tombstone import Row
 
 
 def run_table(
-    table: Table, events: Iterable[Event], until: int | None = None, judged: Mapping[Position, int] | None = None
+    table: Table, events: Iterable[Event], until: int | None = None, judging_times: Mapping[Position, int] | None = None
 ) -> TableResult:
     """Run a table over its stream's events, in position order. until: see `lakehouse.model.model.run`.
 
-    judged: the time that judges each record, if other records move the clock, too. Then no window closes and no row
-    expires: final results are changes like others.
+    judging_times: the time that judges each record, if other records move the clock, too. Then no window closes and no
+    row expires: final results are changes like others.
     """
     result = TableResult()
-    for change in fold_events(table.fold, FoldInput(table, events, until, judged), result):
+    for change in fold_events(table.fold, FoldInput(table, events, until, judging_times), result):
         assert change.key is not None
         row_before, row_after = result.rows.get(change.key), change.value
-        for operator in table.behind:
+        for operator in table.later_operators:
             row_after = visible_row(operator, table, change, row_after)
-        if any(hides_change(operator, row_before, row_after) for operator in table.behind):
+        if any(hides_change(operator, row_before, row_after) for operator in table.later_operators):
             result.unseen.append(change)
             result.unqualified += [change] if row_after is None and change.value is not None else []
             continue

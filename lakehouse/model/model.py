@@ -12,7 +12,7 @@ from lakehouse.duration import duration_text
 from lakehouse.model import keyed_table
 from lakehouse.model.alert import find_crossings
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, key_of, stream_change, to_epoch_ms
+from lakehouse.model.event import Event, LateRecord, key_of, stream_change, to_epoch_ms
 from lakehouse.model.rows import join_by_key, join_by_reference, rows_as_events
 from lakehouse.model.step import apply_step
 from lakehouse.model.stream_join import join_streams
@@ -37,7 +37,7 @@ from lakehouse.semantics.tombstone import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRecord:
     """A record read through its source's schema. `key` is None for a null key, `value` for a null value.
 
     deleted_ms: the time of a delete, where its change log says it. truncates: it deletes all rows that were there
@@ -58,7 +58,7 @@ class BadRecord:
 
 
 EVENT_TIME = "the event time {} is null"
-Decode = Callable[[Source, Record], Decoded | BadRecord]
+Decode = Callable[[Source, Record], DecodedRecord | BadRecord]
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Result:
     topics: dict[str, list[Change]] = field(default_factory=dict)
     quarantine: dict[str, list[tuple[Record, str]]] = field(default_factory=dict)
     null_keys: dict[str, int] = field(default_factory=dict)
-    late: dict[str, list[Late]] = field(default_factory=dict)
+    late: dict[str, list[LateRecord]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class _StreamInputs:
     decoded: dict[str, list[Event]]
     records: dict[Position, Record]
     ids: TopicIds
-    late: dict[StreamJoin, list[Late]] = field(default_factory=dict)
+    late: dict[StreamJoin, list[LateRecord]] = field(default_factory=dict)
     changes: dict[str, list[Change]] = field(default_factory=dict)
 
     @classmethod
@@ -117,10 +117,12 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
         result.late[table_name] = sorted(table_late, key=lambda item: (item.position, item.span or ()))
         result.null_keys[table_name] = table_result.null_keys
     for sink in app.sinks:
-        if isinstance(sink.of, Table):
-            result.topics[sink.topic] = result.changelogs[sink.of.name]
+        if isinstance(sink.source, Table):
+            result.topics[sink.topic] = result.changelogs[sink.source.name]
         else:
-            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _stream_events(sink.of, inputs)]
+            result.topics[sink.topic] = [
+                stream_change(sink.source, event) for event in _stream_events(sink.source, inputs)
+            ]
     return result
 
 
@@ -149,7 +151,7 @@ def _decode_records(
         if source.applies_truncates and record.partition:
             raise several_partitions_error(source.topic)
         outcome = decode(source, record)
-        if isinstance(outcome, Decoded):
+        if isinstance(outcome, DecodedRecord):
             column_values = {
                 name.lower(): value for name, value in {**(outcome.value or {}), **(outcome.key or {})}.items()
             }
@@ -162,11 +164,13 @@ def _decode_records(
             event_ms: int | None = record_time
             if source.event_time is not None and outcome.value is not None:
                 event_ms = to_epoch_ms(evaluate(source.event_time, column_values))
-            elif outcome.deleted_ms is not None and not time_refusal(source, outcome.deleted_ms, record, own=False):
+            elif outcome.deleted_ms is not None and not time_refusal(
+                source, outcome.deleted_ms, record, is_record_time=False
+            ):
                 event_ms = outcome.deleted_ms
             if event_ms is None:
                 outcome = BadRecord(EVENT_TIME.format(source.event_time))
-            elif (refusal_reason := time_refusal(source, event_ms, record, own=outcome.value is None)) is not None:
+            elif refusal_reason := time_refusal(source, event_ms, record, is_record_time=outcome.value is None):
                 outcome = BadRecord(refusal_reason)
             elif expectations and (
                 (unmet := _unmet_expectation(expectations, outcome, column_values | {"rowtime": event_ms})) is not None
@@ -191,7 +195,7 @@ def _decode_records(
     return events
 
 
-def _unmet_expectation(expectations: Iterable[Expectation], decoded: Decoded, column_values: Row) -> str | None:
+def _unmet_expectation(expectations: Iterable[Expectation], decoded: DecodedRecord, column_values: Row) -> str | None:
     """Return why a record does not meet the first of the expectations that it fails; None if it meets all."""
     if decoded.value is None:
         return None
@@ -209,13 +213,13 @@ def _truncate_events(event: Event, keys: Iterable[Row]) -> list[Event]:
     ]
 
 
-def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, own: bool) -> str | None:
+def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, is_record_time: bool) -> str | None:
     """Return why a time (milliseconds since 1970) is impossible, or too far ahead; None if it is neither.
 
     record: the record whose time it is, or just its timestamp if it is known to be judged; None if it is not judged.
-    own: the time is the record's own, not a column's.
+    is_record_time: the time is the record's own, not a column's.
     """
-    is_own = own or source.event_time is None
+    is_own = is_record_time or source.event_time is None
     time_name = "the record's timestamp" if is_own else f"the event time {source.event_time}"
     if not is_possible_time(event_ms):
         return impossible_time_message(time_name, event_ms)
@@ -255,7 +259,7 @@ def _stream_events(stream: Stream, inputs: _StreamInputs) -> list[Event]:
             events = inputs.decoded[stream.source.name]
         case Merge(streams):
             events = [
-                replace(event, position=event.position.merged(number))
+                replace(event, position=event.position.with_stream_number(number))
                 for number, part in enumerate(streams)
                 for event in _stream_events(part, inputs)
             ]

@@ -62,14 +62,16 @@ def rows_as_events(table: Table, changes: Iterable[Change], records: Records) ->
 
 def join_by_key(join: RowsJoin, left: Iterable[Change], right: Iterable[Change], records: Records) -> list[Event]:
     """Return the rows of two tables joined by their keys."""
-    operator = KeyJoiner(join.how)
+    operator = KeyJoiner(join.join_type)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
         change = operator.apply(
             side, numbered_change.key, numbered_change.change.value, numbered_change.change.timestamp
         )
         if change is not None:
-            events += _halves_as_events(join.left, join, change, numbered_change.position.merged(side), records)
+            events += _halves_as_events(
+                join.left, join, change, numbered_change.position.with_stream_number(side), records
+            )
     return events
 
 
@@ -77,13 +79,13 @@ def join_by_reference(
     join: ForeignKeyJoin, left: Iterable[Change], right: Iterable[Change], records: Records
 ) -> list[Event]:
     """Return a table's rows, each with the row that it refers to."""
-    operator = ForeignKeyJoiner(join.how, lambda key, row: _referenced_key(join, key, row), to_sortable)
+    operator = ForeignKeyJoiner(join.join_type, lambda key, row: _referenced_key(join, key, row), to_sortable)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
         row_after, change_ms, position = (
             numbered_change.change.value,
             numbered_change.change.timestamp,
-            numbered_change.position.merged(side),
+            numbered_change.position.with_stream_number(side),
         )
         if side == 0:
             change = operator.apply_left(numbered_change.key, row_after, change_ms)
@@ -103,12 +105,15 @@ def _in_order(left: Iterable[Change], right: Iterable[Change]) -> list[tuple[int
         for side, changes in enumerate((left, right))
         for numbered_change in number_changes(changes)
     ]
-    return sorted(sided_changes, key=lambda pair: pair[1].position.merged(pair[0]))
+    return sorted(sided_changes, key=lambda pair: pair[1].position.with_stream_number(pair[0]))
 
 
 def _referenced_key(join: ForeignKeyJoin, key: Key, row: Row) -> Key | None:
     row_values = named_values(join.left, key, row)
-    key_values = {name.lower(): evaluate(item, row_values) for name, item in zip(join.right.key, join.on, strict=True)}
+    key_values = {
+        name.lower(): evaluate(item, row_values)
+        for name, item in zip(join.right.key, join.key_expressions, strict=True)
+    }
     return None if None in key_values.values() else key_of(join.right.key, key_values)
 
 
@@ -122,7 +127,7 @@ def _halves_as_events(
     left: Table, join: RowsJoin | ForeignKeyJoin | None, change: JoinedChange, position: Position, records: Records
 ) -> Iterator[Event]:
     """Yield the two halves of a change, as records."""
-    record = records[position.of_record]
+    record = records[position.record_position]
     record_columns = {"rowpartition": record.partition, "rowoffset": record.offset}
     for number, half in enumerate((change.before, change.after)):
         if half is None:

@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakehouse.model.event import Event, Late, key_of
+from lakehouse.model.event import Event, LateRecord, key_of
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.eras import era_of_tick
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner
 
 
 def join_streams(
-    join: StreamJoin, left: Iterable[Event], right: Iterable[Event], era_ticks: Sequence[int], late_records: list[Late]
+    join: StreamJoin,
+    left: Iterable[Event],
+    right: Iterable[Event],
+    era_ticks: Sequence[int],
+    late_records: list[LateRecord],
 ) -> list[Event]:
     """Return the records of a join, by position; of one record's two sides the left one comes first.
 
@@ -21,7 +25,7 @@ def join_streams(
     late_records: receives the records that came too late.
     """
     arriving_events = [
-        (side, replace(event, position=event.position.merged(int(side))))
+        (side, replace(event, position=event.position.with_stream_number(int(side))))
         for side, events in ((JoinSide.LEFT, left), (JoinSide.RIGHT, right))
         for event in events
     ]
@@ -37,7 +41,7 @@ def join_streams(
             _joined_event(join, event, row_number, joined_row)
             for row_number, joined_row in enumerate(meeting.apply(joinable))
         ]
-        late_records += [Late(event.record.identity, event.position, None)] if joinable.late else []
+        late_records += [LateRecord(event.record.identity, event.position, None)] if joinable.late else []
     return joined_events
 
 

@@ -21,7 +21,7 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
     """Return a table's changes, in order, as records. records: the causes of the changes, by position."""
     events: list[Event] = []
     for numbered_change in number_changes(changes):
-        change, record = numbered_change.change, records[numbered_change.position.of_record]
+        change, record = numbered_change.change, records[numbered_change.position.record_position]
         column_values = named_values(table, numbered_change.key, change.value or {})
         column_values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
         events.append(
@@ -32,13 +32,13 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 
 def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's rows, by position; a record sees the change that it causes."""
-    table_side = TableJoiner(join.how, by_time=join.as_of == "event time")
-    waiting_changes = sorted(changes, key=lambda change: change.position.of_record)
+    table_side = TableJoiner(join.join_type, by_time=join.as_of == "event time")
+    waiting_changes = sorted(changes, key=lambda change: change.position.record_position)
     joined_events, applied_count = [], 0
     for event in events:
         while (
             applied_count < len(waiting_changes)
-            and waiting_changes[applied_count].position.of_record <= event.position.of_record
+            and waiting_changes[applied_count].position.record_position <= event.position.record_position
         ):
             change = waiting_changes[applied_count]
             assert change.key is not None
@@ -56,6 +56,7 @@ def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[
 def _looked_up_key(join: TableJoin, event: Event) -> Key | None:
     """Return the key that a record looks up; None if it contains a null."""
     key_values: dict[str, Any] = {
-        name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
+        name.lower(): evaluate(item, event.values)
+        for name, item in zip(join.table.key, join.key_expressions, strict=True)
     }
     return None if any(value is None for value in key_values.values()) else key_of(join.table.key, key_values)

@@ -25,7 +25,7 @@ from lakehouse.page.cells import (
     shorten_in_sql,
 )
 from lakehouse.page.limits import fitting_items, read_bounds
-from lakehouse.semantics.time.moment import At, parsed
+from lakehouse.semantics.time.moment import At, moment_from_text
 
 COMPARED_MAX = 2_000_000
 
@@ -34,7 +34,7 @@ def parse_moment(text: str) -> At | None:
     """Return the moment that a text means, None for now. Raises ConfigError for an invalid, or far too long, text."""
     if len(text) > KEY_MAX:
         raise ConfigError(f"moment: found {len(text):,} characters; expected a moment such as tick:7, 12, or now.")
-    return parsed(text)
+    return moment_from_text(text)
 
 
 def rows_at_moment(app: Application, table: TableInfo, at: str, prefix: str | None, limit: int) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _select_rows(
     key_columns, visible_names = table_snapshot.history.key, visible_columns(table_snapshot.rows.schema.names)
     if not key_columns:
         raise StorageError(
-            f"{table_snapshot.history.what} does not say what its key is; expected a table of lakehouse."
+            f"{table_snapshot.history.label} does not say what its key is; expected a table of lakehouse."
         )
     key_sql = key_text_sql(table_snapshot.rows, key_columns)
     where_clause = f"WHERE starts_with({key_sql}, {quote_literal(key_prefix)})" if key_prefix else ""
@@ -136,5 +136,5 @@ def _difference_answer(
 
 def _describe_snapshot(table_snapshot: Snapshot) -> dict[str, Any]:
     history = table_snapshot.history
-    row_total = reader.count_rows(reader.open_table(history.path, history.what, table_snapshot.version))
+    row_total = reader.count_rows(reader.open_table(history.path, history.label, table_snapshot.version))
     return {"version": table_snapshot.version, "total": row_total}

@@ -45,7 +45,7 @@ def row_history(app: Application, table: TableInfo, key: str, before_version: in
     """
     history = History(app.layout, table.name)
     if not history.key:
-        raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
+        raise StorageError(f"{history.label} does not say what its key is; expected a table of lakehouse.")
     if check_key(key) is None:
         raise ConfigError(
             f"key: found none; expected a key's text. {several_columns_sentence(drop_window_columns(history.key))}"

@@ -62,7 +62,7 @@ def _read_version_rows(app: Application, table: TableInfo, history: History) -> 
     version_rows: list[dict[str, Any]] = []
     for commit in reader.walk_log_rows(app.layout, table.name):
         if not version_rows:
-            row_count = reader.count_rows(reader.open_table(history.path, history.what, commit["version"]))
+            row_count = reader.count_rows(reader.open_table(history.path, history.label, commit["version"]))
         elif time.monotonic() > deadline:
             return version_rows[::-1], False
         row = {name: commit[name] for name in COMMIT_FIELDS}
@@ -113,7 +113,7 @@ def _first_readable(table_history: History, version_rows: list[dict[str, Any]]) 
         middle_version = (low_version + high_version) // 2
         low_version, high_version = (
             (low_version, middle_version)
-            if table_history.readable(middle_version)
+            if table_history.is_readable(middle_version)
             else (middle_version + 1, high_version)
         )
     return int(low_version)

@@ -10,7 +10,7 @@ from sqlglot.expressions import Alias
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression.expression import Expression
-from lakehouse.plan.expression.fit_values import Fitted
+from lakehouse.plan.expression.fit_values import TypeFit
 from lakehouse.plan.expression.function import function_text
 from lakehouse.plan.one_type import parse_one_type
 from lakehouse.plan.refused.arguments import check_flag, check_function
@@ -195,7 +195,7 @@ def aggregate(
         if type_text is not None:
             parse_one_type(type_text, f"aggregate: {parameter}")
     try:
-        Fitted(accumulator)(zero)
+        TypeFit(accumulator)(zero)
     except (ValueError, ArithmeticError) as error:
         raise PlanError(f"aggregate: zero={zero!r} does not fit accumulator={accumulator!r}; expected one.") from error
     options = {"zero": zero, "add": add, "accumulator": accumulator, "result": result, "returns": returns}

@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregate_functions import AggregateOptions, Aggregation, aggregation_text
 from lakehouse.plan.expression.expression import Expression, Json, expression_type, parse_expression, sql_part
-from lakehouse.plan.expression.fit_values import Fitted
+from lakehouse.plan.expression.fit_values import TypeFit
 from lakehouse.plan.expression.function import function_digest, value_text
 from lakehouse.plan.expression.schema import POSITION_TYPE, Column, base_type, field_types, is_number_type
 from lakehouse.semantics.aggregate.aggregate import (
@@ -94,7 +94,7 @@ def named_aggregation(
 
 def _check_pair_of_numbers(pair: Expression, columns: list[Column], subject: str) -> None:
     """Raise PlanError for a correlation of what is no number: its cast would be null for nearly every record."""
-    _, x_cast, _, y_cast = pair.written.expressions
+    _, x_cast, _, y_cast = pair.written_tree.expressions
     for cast in (x_cast, y_cast):
         number = Expression(cast.this.sql("spark"))
         number_type = expression_type(number, columns)
@@ -106,7 +106,7 @@ def _check_pair_of_numbers(pair: Expression, columns: list[Column], subject: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundAggregation:
     """An aggregation's rule, its visible type, and the type of its accumulator (None: the visible type)."""
 
     rule: Rule | RowRule
@@ -114,13 +114,13 @@ class Bound:
     accumulator: str | None = None
 
 
-def bind_types(aggregation: NamedAggregation, argument_type: str) -> Bound:
+def bind_types(aggregation: NamedAggregation, argument_type: str) -> BoundAggregation:
     """Return an aggregation's rule and types for an argument of this Spark type. Raises PlanError."""
     bound_rule = _bind_rule(aggregation, argument_type)
     return _bind_undoing(bound_rule, argument_type) if aggregation.undoes else bound_rule
 
 
-def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
+def _bind_undoing(bound_rule: BoundAggregation, argument_type: str) -> BoundAggregation:
     """Return the same over the rows of a table: the accumulator must allow taking out a row again."""
     assert not isinstance(bound_rule.rule, RowRule)
     row_rule, kept_type = make_row_rule(bound_rule.rule), bound_rule.accumulator
@@ -131,14 +131,14 @@ def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
             kept_type = EXACT_TYPE
         case AverageRows(SumRowDoubles()):
             kept_type = f"struct<sum: {EXACT_TYPE}, n: bigint>"
-    return Bound(row_rule, bound_rule.visible_type, kept_type)
+    return BoundAggregation(row_rule, bound_rule.visible_type, kept_type)
 
 
-def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
+def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> BoundAggregation:
     options = dict(aggregation.options)
     match aggregation.kind:
         case "count":
-            return Bound(CountAll() if aggregation.argument is None else Count(), "bigint")
+            return BoundAggregation(CountAll() if aggregation.argument is None else Count(), "bigint")
         case "sum" | "avg" | "stddev" | "variance":
             return _bind_number_rule(aggregation, argument_type)
         case "top_k" if "by" in options:
@@ -146,10 +146,10 @@ def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
         case "min" | "max" | "top_k" if base_type(argument_type) in ("map", "array", "struct"):
             raise PlanError(f"{aggregation}: a {base_type(argument_type)} has no order; use one of its fields.")
         case "min" | "max":
-            return Bound(Min() if aggregation.kind == "min" else Max(), argument_type)
+            return BoundAggregation(Min() if aggregation.kind == "min" else Max(), argument_type)
         case "latest" | "earliest":
             rule_type = LatestValue if aggregation.kind == "latest" else EarliestValue
-            return Bound(
+            return BoundAggregation(
                 rule_type(options["ignore_nulls"]),
                 argument_type,
                 f"struct<at: {POSITION_TYPE}, value: {argument_type}>",
@@ -157,38 +157,40 @@ def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
         case "latest_k" | "earliest_k":
             list_rule_type = LatestValues if aggregation.kind == "latest_k" else EarliestValues
             kept_type = f"array<struct<at: {POSITION_TYPE}, value: {argument_type}>>"
-            return Bound(list_rule_type(options["k"], options["ignore_nulls"]), f"array<{argument_type}>", kept_type)
+            return BoundAggregation(
+                list_rule_type(options["k"], options["ignore_nulls"]), f"array<{argument_type}>", kept_type
+            )
         case "only":
-            return Bound(OnlyValue(), argument_type, f"array<{argument_type}>")
+            return BoundAggregation(OnlyValue(), argument_type, f"array<{argument_type}>")
         case "correlation":
-            return Bound(Correlation(), "double", CORRELATION_TYPE)
+            return BoundAggregation(Correlation(), "double", CORRELATION_TYPE)
         case "collect_list":
-            return Bound(CollectList(options["limit"]), f"array<{argument_type}>")
+            return BoundAggregation(CollectList(options["limit"]), f"array<{argument_type}>")
         case "collect_set":
-            return Bound(CollectSet(options["limit"]), f"array<{argument_type}>")
+            return BoundAggregation(CollectSet(options["limit"]), f"array<{argument_type}>")
         case "count_distinct":
-            return Bound(CountDistinct(), "bigint", f"array<{argument_type}>")
+            return BoundAggregation(CountDistinct(), "bigint", f"array<{argument_type}>")
         case "top_k":
-            return Bound(TopK(options["k"], options["distinct"]), f"array<{argument_type}>")
+            return BoundAggregation(TopK(options["k"], options["distinct"]), f"array<{argument_type}>")
         case "histogram":
             if argument_type != "string":
                 raise PlanError(
                     f'{aggregation} counts texts, but found a {argument_type}: histogram("cast({aggregation.argument} '
                     'AS string)").'
                 )
-            return Bound(Histogram(), "map<string, bigint>")
+            return BoundAggregation(Histogram(), "map<string, bigint>")
         case "reduce":
-            return Bound(Reduce(options["function"], Fitted(argument_type)), argument_type)
+            return BoundAggregation(Reduce(options["function"], TypeFit(argument_type)), argument_type)
     user_functions = (options["add"], options["result"], options["merge"], options["undo"])
     custom_rule = Custom(
-        options["zero"], *user_functions, Fitted(options["accumulator"]), Fitted(options["returns"] or "")
+        options["zero"], *user_functions, TypeFit(options["accumulator"]), TypeFit(options["returns"] or "")
     )
     if options["returns"] is None:
-        return Bound(custom_rule, options["accumulator"])
-    return Bound(custom_rule, options["returns"], options["accumulator"])
+        return BoundAggregation(custom_rule, options["accumulator"])
+    return BoundAggregation(custom_rule, options["returns"], options["accumulator"])
 
 
-def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> Bound:
+def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> BoundAggregation:
     """Return a top-k by a field of structs. argument_type: empty if only Spark can tell it."""
     options = dict(aggregation.options)
     types_by_field = field_types(argument_type) if base_type(argument_type) == "struct" else {}
@@ -196,10 +198,10 @@ def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> Bound:
         raise PlanError(f"{aggregation}: by={options['by']!r}; expected a field of a struct, found a {argument_type}.")
     if argument_type and (base_name := base_type(types_by_field.get(options["by"], ""))) in ("map", "array", "struct"):
         raise PlanError(f"{aggregation}: a {base_name} has no order; use one of its fields.")
-    return Bound(TopK(options["k"], options["distinct"], options["by"]), f"array<{argument_type}>")
+    return BoundAggregation(TopK(options["k"], options["distinct"], options["by"]), f"array<{argument_type}>")
 
 
-def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
+def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> BoundAggregation:
     if not is_number_type(argument_type):
         verb_text = {"sum": "sums", "avg": "averages"}.get(aggregation.kind, "is over")
         raise PlanError(
@@ -208,7 +210,7 @@ def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Boun
         )
     if aggregation.kind in ("stddev", "variance"):
         rule_of_spread = Deviation() if aggregation.kind == "stddev" else Variance()
-        return Bound(rule_of_spread, "double", "struct<n: bigint, mean: double, m2: double>")
+        return BoundAggregation(rule_of_spread, "double", "struct<n: bigint, mean: double, m2: double>")
     sum_rule: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
     if argument_type in INTEGERS:
         sum_rule, result_type, kept_type = SumIntegers(), "bigint", f"decimal({SUM_DIGITS}, 0)"
@@ -225,8 +227,8 @@ def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Boun
             sum_rule = SumWideDecimals(precision, scale)
             kept_type = f"struct<{', '.join(f'{part}: decimal({SUM_DIGITS}, 0)' for part in PARTS)}>"
     if aggregation.kind == "avg":
-        return Bound(Average(sum_rule), "double", f"struct<sum: {kept_type}, n: bigint>")
-    return Bound(sum_rule, result_type, None if result_type == kept_type else kept_type)
+        return BoundAggregation(Average(sum_rule), "double", f"struct<sum: {kept_type}, n: bigint>")
+    return BoundAggregation(sum_rule, result_type, None if result_type == kept_type else kept_type)
 
 
 def decimal_digits(type_text: str) -> tuple[int, int]:

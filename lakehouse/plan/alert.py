@@ -20,7 +20,7 @@ from lakehouse.plan.expectation import parse_row_condition
 from lakehouse.plan.expression.expression import Expression, Json, sql_part
 from lakehouse.plan.expression.schema import Column, check_distinct, check_name
 from lakehouse.plan.operator import Expire
-from lakehouse.plan.origin import Node, upstream_part
+from lakehouse.plan.origin import Origin, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.step import Shape
 from lakehouse.semantics.position import Position
@@ -35,20 +35,20 @@ ALWAYS = "true"  # every row meets this condition, so a row crosses it when it c
 
 
 @dataclass(frozen=True, slots=True)
-class Crossings(Node):
+class Crossings(Origin):
     """The changes of a table at which its row begins (enter) or ceases (leave) to meet a condition, as records.
 
-    alert: the name of the alert, which is also in the identities of the records. when, on: the condition and the
-    direction.
+    alert: the name of the alert, which is also in the identities of the records. when: the condition. direction: the
+    crossings that count.
     """
 
     alert: str
     table: Table
     when: Expression
-    on: On = "enter"
+    direction: On = "enter"
 
     @classmethod
-    def declared(cls, table: Table, alert: str, condition_text: str, direction: On) -> tuple[Crossings, Shape]:
+    def declare(cls, table: Table, alert: str, condition_text: str, direction: On) -> tuple[Crossings, Shape]:
         """Return the crossings, and the shape of their records.
 
         condition_text: Spark SQL over the row. A record has the table's key, `alert`, `crossing` ("enter" or "leave"),
@@ -81,24 +81,24 @@ class Crossings(Node):
         return self.alert
 
     @property
-    def what(self) -> str:
+    def label(self) -> str:
         return f"alert {self.alert!r}"
 
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         (table,) = new_tables
         return replace(self, table=table)
 
     def lines(self) -> list[str]:
         crossing_words = {"enter": "BEGINS TO MEET", "leave": "CEASES TO MEET", "both": "BEGINS OR CEASES TO MEET"}[
-            self.on
+            self.direction
         ]
         crossing_words = f"{crossing_words} {self.when}"
         if self.when.text == ALWAYS:
-            crossing_words = {"enter": "COMES", "leave": "GOES", "both": "COMES OR GOES"}[self.on]
+            crossing_words = {"enter": "COMES", "leave": "GOES", "both": "COMES OR GOES"}[self.direction]
         return [f"ALERT {self.alert}: ROW OF TABLE {self.table.name} {crossing_words}"]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
@@ -106,7 +106,7 @@ class Crossings(Node):
             **upstream_part("alert_of", self.table),
             "alert": self.alert,
             "when": sql_part(self.when),
-            "crossing": self.on,
+            "crossing": self.direction,
         }
 
 
@@ -130,13 +130,13 @@ class FunctionSink(Declaration):
     """A Python function that is called with each record of a stream. name: the name of its progress in the lake."""
 
     name: str
-    of: Stream
+    source: Stream
     function: Callable[[StreamRecord], Any]
 
     @classmethod
-    def declared(cls, stream: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
+    def declare(cls, stream: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return the sink. Raises PlanError for an impossible name, or a function that can't be called."""
-        subject = f"{stream.what}: to_function"
+        subject = f"{stream.label}: to_function"
         if not callable(function):
             raise PlanError(
                 f"{subject}: found {value_in_message(function)}, expected a function of one argument, the record."

@@ -72,7 +72,7 @@ class App(Declaration):
             f"{', '.join(table_names)}."
         )
 
-    def below(self, table: Table) -> tuple[Table, ...]:
+    def tables_below(self, table: Table) -> tuple[Table, ...]:
         """Return the tables that read a table, directly or through others, each after the tables that it reads."""
         return tuple(item for item in self.tables if table in item.stream.tables)
 
@@ -253,7 +253,7 @@ def _flatten_upstream(parts: tuple[Table | Sink | FunctionSink, ...], upstream: 
                 raise PlanError(f"table {read_table.name!r} is declared twice, differently, in upstream=. Rename one.")
     declarations = [part for part in parts if isinstance(part, Table | Sink | FunctionSink)]
     for part in declarations:
-        written_table = part if isinstance(part, Table) else part.of
+        written_table = part if isinstance(part, Table) else part.source
         if isinstance(written_table, Table) and tables.get(written_table.name) == written_table:
             task = f"publishes its changes to {part.topic!r}" if isinstance(part, Sink) else "keeps it"
             raise PlanError(
@@ -271,13 +271,13 @@ def _flatten_upstream(parts: tuple[Table | Sink | FunctionSink, ...], upstream: 
 
 def input_stream(declaration: Table | Sink | FunctionSink) -> Stream:
     """Return the stream that a table is made of; of what is published, the stream itself or that of its table."""
-    node = declaration if isinstance(declaration, Table) else declaration.of
+    node = declaration if isinstance(declaration, Table) else declaration.source
     return node.stream if isinstance(node, Table) else node
 
 
 def kept_tables(declaration: Table | Sink | FunctionSink) -> tuple[Table, ...]:
     """Return the tables that a declaration reads, and its own if it has one, each after those that it reads."""
-    node = declaration if isinstance(declaration, Table) else declaration.of
+    node = declaration if isinstance(declaration, Table) else declaration.source
     return (*input_stream(declaration).tables, *([node] if isinstance(node, Table) else []))
 
 
@@ -317,11 +317,11 @@ def _names_window(key: tuple[str, ...]) -> bool:
     return key[-len(WINDOW_COLUMNS) :] == WINDOW_COLUMNS
 
 
-def leaves_out(table: Table) -> bool:
+def has_incomplete_changelog(table: Table) -> bool:
     """Say whether a table's changelog per event lacks something of the table's state."""
     return any(operator.leaves_out for operator in table.operators)
 
 
 def has_state_topic(sink: Sink) -> bool:
     """Say whether a sink also publishes the changes of its table's state, to another topic."""
-    return isinstance(sink.of, Table) and sink.mode == "event" and leaves_out(sink.of)
+    return isinstance(sink.source, Table) and sink.mode == "event" and has_incomplete_changelog(sink.source)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from lakehouse.errors import ExpectationFailed, PlanError
-from lakehouse.plan.expression.expression import Expression, parse_predicate, read_by
+from lakehouse.plan.expression.expression import Expression, columns_read_by, parse_predicate
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.semantics.failures import VALUES_BEGIN
@@ -37,26 +37,27 @@ class Expectation:
     otherwise: Otherwise = "quarantine"
 
     @classmethod
-    def declared(
+    def declare(
         cls,
         name: str,
         condition: str,
         otherwise: Otherwise,
         columns: tuple[Column, ...],
-        others: Iterable[Expectation],
-        what: str,
+        earlier_expectations: Iterable[Expectation],
+        label: str,
         *,
         of_row: bool = False,
     ) -> Expectation:
-        """Return an expectation over `columns`. others: those declared before. what: the stream in messages.
+        """Return an expectation over `columns`. label: the stream in messages.
 
         of_row: it judges a table's row, not a record.
 
-        Raises PlanError for a name that another one has, a condition that is none, or another word for `otherwise`.
+        Raises PlanError for a name that an earlier expectation has, a condition that is none, or another word for
+        `otherwise`.
         """
-        subject = f"{what}: expect {value_in_message(name)}"
+        subject = f"{label}: expect {value_in_message(name)}"
         check_name(name, subject)
-        if any(other.name.lower() == name.lower() for other in others):
+        if any(expectation.name.lower() == name.lower() for expectation in earlier_expectations):
             raise PlanError(f"{subject}: there is an expectation of that name. Give each its own.")
         if otherwise not in OTHERWISE:
             raise PlanError(f"{subject}: otherwise={otherwise!r}; expected {' or '.join(map(repr, OTHERWISE))}.")
@@ -76,14 +77,15 @@ class Expectation:
         return f"expectation {self.name}: "
 
     def reason(self, values: Mapping[str, Any]) -> str:
-        """Return why a record does not meet it. values: of `shown_columns`, by name; one that is not there is null."""
+        """Return why a record does not meet it. values: of `shown_columns`, by name; a missing value is null."""
         begin = f"{self.reason_start}{self.condition}"
         names = self.shown_columns
         if not names:
             return begin
         texts = [_value_text(values.get(name)) for name in names]
-        found = texts[0] if len(names) == 1 else ", ".join(f"{n} {text}" for n, text in zip(names, texts, strict=True))
-        return f"{begin}{VALUES_BEGIN}{found}"
+        if len(names) > 1:
+            texts = [f"{name} {text}" for name, text in zip(names, texts, strict=True)]
+        return f"{begin}{VALUES_BEGIN}{', '.join(texts)}"
 
     def __str__(self) -> str:
         otherwise_text = "" if self.otherwise == "quarantine" else f" (or {self.otherwise})"
@@ -94,7 +96,7 @@ def parse_row_condition(condition_text: str, columns: Sequence[Column], subject:
     """Parse a condition of a table's row. Raises PlanError for one that reads what only a record has: `rowtime`."""
     condition = parse_predicate(condition_text, columns, subject)
     column_names = {column.name.lower() for column in columns}
-    if pseudo_names := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
+    if pseudo_names := sorted((columns_read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
         raise PlanError(
             f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a "
             f"condition of the row: {', '.join(column.name for column in columns)}."

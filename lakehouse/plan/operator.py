@@ -109,7 +109,7 @@ class Latest(WithoutWindows, Operator):
     """The latest value of each key: an upsert; a null value deletes."""
 
     @property
-    def by(self) -> tuple[Named, ...]:
+    def grouping(self) -> tuple[Named, ...]:
         return ()
 
     @property
@@ -159,7 +159,7 @@ class LatestBy(Latest):
     keeps_more = leaves_out = True
 
     @classmethod
-    def declared(
+    def declare(
         cls,
         columns: Iterable[Column],
         order_by: str | None,
@@ -232,14 +232,14 @@ class LatestBy(Latest):
 class Aggregate(Operator):
     """Aggregates of a stream: one row for each group, and for each window of event time if there are windows."""
 
-    by: tuple[Named, ...]
+    grouping: tuple[Named, ...]
     aggregations: tuple[NamedAggregation, ...]
     window: Window | None = None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         arguments = [item.argument for item in self.aggregations if item.argument is not None]
-        return (*(item.expression for item in self.by), *arguments)
+        return (*(item.expression for item in self.grouping), *arguments)
 
     @property
     def has_clock(self) -> bool:
@@ -256,12 +256,14 @@ class Aggregate(Operator):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (*(item.name for item in self.by), *self.windows)
+        return (*(item.name for item in self.grouping), *self.windows)
 
     def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return the columns of a row, the key's first; a type that only Spark can tell is empty."""
         stream_columns = list(stream_columns)
-        key_columns = [Column(item.name, expression_type(item.expression, stream_columns) or "") for item in self.by]
+        key_columns = [
+            Column(item.name, expression_type(item.expression, stream_columns) or "") for item in self.grouping
+        ]
         value_columns = [Column(item.name, shown_type(item, stream_columns) or "") for item in self.aggregations]
         return (*key_columns, *(Column(name, "timestamp") for name in self.windows), *value_columns)
 
@@ -278,12 +280,12 @@ class Aggregate(Operator):
 
     def lines(self) -> list[str]:
         window_lines = [f"WINDOW {self.window}"] if self.window else []
-        return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.by))}", *window_lines]
+        return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.grouping))}", *window_lines]
 
     def fingerprint(self) -> tuple[Json, Json]:
         aggregate_parts = {aggregation.name: aggregation_fingerprint(aggregation) for aggregation in self.aggregations}
         return {
-            "group_by": sql_parts(self.by),
+            "group_by": sql_parts(self.grouping),
             "aggregates": aggregate_parts,
             "window": window_fingerprint(self.window),
         }, {}
@@ -293,15 +295,15 @@ class Aggregate(Operator):
 class RowHistory(WithoutWindows, Operator):
     """Each row that a key had, from one event time until the next: see `lakehouse.semantics.operators.row_history`.
 
-    of: the fold that gives these rows. track: the value columns that a row has; a row begins where one of them changes.
-    None for all columns, and a row for each record that becomes a state.
+    row_fold: the fold that gives these rows. track: the value columns that a row has; a row begins where one of them
+    changes. None for all columns, and a row for each record that becomes a state.
     """
 
-    of: Latest | Aggregate
+    row_fold: Latest | Aggregate
     track: tuple[str, ...] | None = None
 
     @classmethod
-    def declared(cls, fold: Fold, track: tuple[str, ...] | None, subject: str) -> RowHistory:
+    def declare(cls, fold: Fold, track: tuple[str, ...] | None, subject: str) -> RowHistory:
         """Return the history of a table's fold. Raises PlanError for a fold whose rows have none."""
         match fold:
             case RowHistory():
@@ -325,15 +327,15 @@ class RowHistory(WithoutWindows, Operator):
 
     @property
     def keeps_more(self) -> bool:
-        return self.track is not None or self.of.keeps_more
+        return self.track is not None or self.row_fold.keeps_more
 
     @property
-    def by(self) -> tuple[Named, ...]:
-        return self.of.by
+    def grouping(self) -> tuple[Named, ...]:
+        return self.row_fold.grouping
 
     @property
     def aggregations(self) -> tuple[NamedAggregation, ...]:
-        return self.of.aggregations
+        return self.row_fold.aggregations
 
     @property
     def own_key(self) -> tuple[str, ...]:
@@ -341,12 +343,12 @@ class RowHistory(WithoutWindows, Operator):
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        return self.of.expressions
+        return self.row_fold.expressions
 
     def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return the columns of a row: the key of the group, when the row holds, and the row's values."""
         group_names = key_names[:-1]
-        columns = self.of.columns(group_names, stream_columns)
+        columns = self.row_fold.columns(group_names, stream_columns)
         times = (Column(VALID_FROM, "timestamp"), Column(VALID_TO, "timestamp"))
         value_columns = [
             column for column in columns[len(group_names) :] if self.track is None or column.name in self.track
@@ -359,13 +361,13 @@ class RowHistory(WithoutWindows, Operator):
 
     def lines(self) -> list[str]:
         begins = "" if self.track is None else f", which begins where {' or '.join(self.track)} changes"
-        return [*self.of.lines(), f"HISTORY by event time: each row from {VALID_FROM} until {VALID_TO}{begins}"]
+        return [*self.row_fold.lines(), f"HISTORY by event time: each row from {VALID_FROM} until {VALID_TO}{begins}"]
 
     def warnings(self) -> list[str]:
-        return self.of.warnings()
+        return self.row_fold.warnings()
 
     def fingerprint(self) -> tuple[Json, Json]:
-        row_part, beside_part = self.of.fingerprint()
+        row_part, beside_part = self.row_fold.fingerprint()
         track_part: Json = {} if self.track is None else {"track": list(self.track)}
         return {**row_part, "history": "event", **track_part}, beside_part
 
@@ -412,7 +414,7 @@ class Expire(Operator):
 
     def lag(self, window: Window | None) -> int | None:
         """The retention beyond the window's need: within it, only a record's own partition decides if it is late."""
-        return None if window is None else self.after - window.needed
+        return None if window is None else self.after - window.needed_after_end
 
     def lines(self) -> list[str]:
         return [f"RETENTION {self.after} MS"]

@@ -17,10 +17,10 @@ from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
+    columns_read_by,
     indicator_part,
     name_text,
     parse_key_expressions,
-    read_by,
     sql_part,
 )
 from lakehouse.plan.expression.schema import Column, joined_columns, without_duplicates
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakehouse.plan.table import Table
 
 
-class Node(ABC):
+class Origin(ABC):
     """The facts that all origins have. undoes: its changes also take out rows, see `lakehouse.plan.rows`."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class Node(ABC):
         def name(self) -> str: ...
 
     @property
-    def what(self) -> str:
+    def label(self) -> str:
         """The origin in messages."""
         return f"stream {self.name!r}"
 
@@ -79,7 +79,7 @@ class Node(ABC):
         return without_duplicates((*(table for part in self.parts for table in part.reads), *self.tables))
 
     @abstractmethod
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         """Return the same origin over other inputs, the same number of each kind."""
 
     @abstractmethod
@@ -98,20 +98,20 @@ SNAPSHOT_TIME = "{at}"  # what stands for a snapshot's time in a path
 class Snapshots:
     """The files from which a topic's records are made: each set of them holds all rows of a table at a time.
 
-    path: whole, with SNAPSHOT_TIME in it if the names say the times. kind: "parquet", "csv", "json" or "delta". at: the
-    column that says the time; empty for none. partitions: of a topic that is created. allow_empty: a snapshot without
-    rows deletes all rows.
+    path: whole, with SNAPSHOT_TIME in it if the names say the times. kind: "parquet", "csv", "json" or "delta".
+    time_column: the column that says the time; empty for none. partitions: of a topic that is created. allow_empty: a
+    snapshot without rows deletes all rows.
     """
 
     path: str
     kind: str
-    at: str = ""
+    time_column: str = ""
     partitions: int = 1
     allow_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Node):
+class Source(Origin):
     """A topic read through a schema. Key and value columns come from the record's key and value bytes.
 
     Some formats are only for SQL: "json_any_case" matches names of fields in any case, and the last field of a name
@@ -202,7 +202,7 @@ class Source(Node):
         value_format = parse_format(self.value_format)
         return value_format.traits.is_change_log and parse_options(value_format.options).applies_truncates
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         return self
 
     def lines(self) -> list[str]:
@@ -217,7 +217,7 @@ class Source(Node):
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         conditions = [expectation.condition for expectation in self.judged_expectations]
-        read_columns = read_columns | read_by([*conditions, *([self.event_time] if self.event_time else [])])
+        read_columns = read_columns | columns_read_by([*conditions, *([self.event_time] if self.event_time else [])])
         # A JSON field is located by name, a field of CSV by place; a line of CSV with one more field is another line.
         beside_part: Json = {"name": self.name}
         value_part: Any = [[column.name, column.type] for column in self.value]
@@ -241,13 +241,13 @@ class Source(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Node):
+class Merge(Origin):
     """Several streams with the same columns, merged into one. As always, the records are in position order."""
 
     streams: tuple[Stream, ...]
 
     @classmethod
-    def declared(cls, streams: tuple[Stream, ...]) -> Merge:
+    def declare(cls, streams: tuple[Stream, ...]) -> Merge:
         """Return the merge. Raises PlanError for a stream whose key or columns differ from the first stream's."""
         first_stream, *other_streams = streams
         for other_stream in other_streams:
@@ -257,7 +257,7 @@ class Merge(Node):
             ):
                 if actual != expected:
                     raise PlanError(
-                        f"{first_stream.what}: merge with {other_stream.what}: the columns differ. Found "
+                        f"{first_stream.label}: merge with {other_stream.label}: the columns differ. Found "
                         f"{_describe_columns(other_stream)}; expected "
                         f"{_describe_columns(first_stream)}. Use select, rename, cast or rekey."
                     )
@@ -271,7 +271,7 @@ class Merge(Node):
     def parts(self) -> tuple[Stream, ...]:
         return self.streams
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         return Merge(tuple(new_parts))
 
     def lines(self) -> list[str]:
@@ -282,7 +282,7 @@ class Merge(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesOf(Node):
+class ChangesOf(Origin):
     """A table's changelog per event, as records: the row's key and its values after the change, null for a delete."""
 
     table: Table
@@ -295,7 +295,7 @@ class ChangesOf(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         return ChangesOf(*new_tables)
 
     def lines(self) -> list[str]:
@@ -306,26 +306,26 @@ class ChangesOf(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class TableJoin(Node):
+class TableJoin(Origin):
     """Each record of a stream with the row that a table has when the record arrives (docs/rules.md, rule 20).
 
-    on: expressions over the stream's columns that give the table's key, in its order. prefix: precedes the names of the
-    table's columns. If the record itself changes the table, that change comes first. as_of: "event time" finds the row
-    at the record's event time. broadcast: send the table to every task; the result is the same. indicator: the name of
-    a column that says whether there is a row, "both" or "left"; empty for none.
+    key_expressions: over the stream's columns; they give the table's key, in its order. prefix: precedes the names of
+    the table's columns. If the record itself changes the table, that change comes first. as_of: "event time" finds the
+    row at the record's event time. broadcast: send the table to every task; the result is the same. indicator: the name
+    of a column that says whether there is a row, "both" or "left"; empty for none.
     """
 
     stream: Stream
     table: Table
-    on: tuple[Expression, ...]
-    how: How
+    key_expressions: tuple[Expression, ...]
+    join_type: How
     prefix: str = ""
     as_of: AsOf = "arrival"
     broadcast: bool = False
     indicator: str = ""
 
     @classmethod
-    def declared(
+    def declare(
         cls,
         stream: Stream,
         table: Table,
@@ -338,13 +338,13 @@ class TableJoin(Node):
         indicator: str = "",
     ) -> tuple[TableJoin, Shape]:
         """Return the join, and the shape of its records. For the other arguments see `Stream.join`."""
-        subject = f"{stream.what}: join with table {table.name!r}"
+        subject = f"{stream.label}: join with table {table.name!r}"
         for option_name, option_value, allowed_values in (("how", join_type, HOW), ("as_of", as_of, AS_OF)):
             if option_value not in allowed_values:
                 raise PlanError(
                     f"{subject}: {option_name}={option_value!r}; expected {' or '.join(map(repr, allowed_values))}."
                 )
-        if as_of == "event time" and (broadcast or type(table.fold) is not Latest or table.behind):
+        if as_of == "event time" and (broadcast or type(table.fold) is not Latest or table.later_operators):
             raise PlanError(
                 f'{subject}: as_of="event time" needs a table of latest(...) without order_by and suppress, and no '
                 "broadcast: of other tables the changes do not tell how they were at an earlier event time. A change "
@@ -378,20 +378,21 @@ class TableJoin(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         (stream,), (table,) = new_parts, new_tables
         return replace(self, stream=stream, table=table)
 
     def lines(self) -> list[str]:
         suffix_text = {"event time": " AS OF EVENT TIME"}.get(self.as_of, " BROADCAST" if self.broadcast else "")
-        join_line = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}{suffix_text}"
+        key_text = ", ".join(map(str, self.key_expressions))
+        join_line = f"{self.join_type.upper()} JOIN TABLE {self.table.name} ON {key_text}{suffix_text}"
         return [join_line, *(f"  {line}" for line in self.stream.lines())]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        stream_part = self.stream.fingerprint(read_columns | read_by(self.on), keyed=keyed)
+        stream_part = self.stream.fingerprint(read_columns | columns_read_by(self.key_expressions), keyed=keyed)
         join_part: Json = {
-            "on": [sql_part(key_expression) for key_expression in self.on],
-            "how": self.how,
+            "on": [sql_part(key_expression) for key_expression in self.key_expressions],
+            "how": self.join_type,
             "prefix": self.prefix,
         }
         if self.as_of != "arrival":

@@ -15,16 +15,16 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
+    columns_read_by,
     indicator_part,
     name_text,
     parse_key_expressions,
-    read_by,
     sql_part,
 )
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, is_same_type, joined_columns
 from lakehouse.plan.names.join_words import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress, refuse_history
-from lakehouse.plan.origin import Node, key_columns, upstream_part
+from lakehouse.plan.origin import Origin, key_columns, upstream_part
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.step import Map, Select, Shape
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakehouse.plan.table import Grouped, Table
 
 
-class OfRows(Node):
+class OfRows(Origin):
     """The facts about an input that consists of rows."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class RowsOf(OfRows):
     table: Table
 
     @classmethod
-    def declared(cls, table: Table) -> tuple[RowsOf, Shape]:
+    def declare(cls, table: Table) -> tuple[RowsOf, Shape]:
         """Return the input. Raises PlanError for a table whose rows expire: nothing would take them out again."""
         subject = f"table {table.name!r}"
         if table.find(Expire) is not None:
@@ -62,14 +62,14 @@ class RowsOf(OfRows):
         return self.table.name
 
     @property
-    def what(self) -> str:
+    def label(self) -> str:
         return f"table {self.name!r}"
 
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         return RowsOf(*new_tables)
 
     def lines(self) -> list[str]:
@@ -92,14 +92,14 @@ class JoinOfRows(OfRows):
         return f"{self.left.name} + {self.right.name}"
 
     @property
-    def what(self) -> str:
+    def label(self) -> str:
         return f"join of tables {self.name!r}"
 
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.left, self.right)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         left, right = new_tables
         return replace(self, left=left, right=right)  # type: ignore[type-var]
 
@@ -113,12 +113,12 @@ class RowsJoin(JoinOfRows):
 
     left: Table
     right: Table
-    how: HowJoined
+    join_type: HowJoined
     prefix: str = ""
     indicator: str = ""
 
     @classmethod
-    def declared(
+    def declare(
         cls, left: Table, right: Table, join_type: HowJoined, prefix: str, indicator: str = ""
     ) -> tuple[RowsJoin, Shape]:
         """Return the join, and the shape of its rows. Raises PlanError, see `Rows.join`."""
@@ -135,10 +135,10 @@ class RowsJoin(JoinOfRows):
         return cls(left, right, join_type, prefix, indicator), Shape(subject, left.key, row_columns)
 
     def lines(self) -> list[str]:
-        return [f"{self.how.upper()} JOIN OF TABLES {self.left.name}, {self.right.name}"]
+        return [f"{self.join_type.upper()} JOIN OF TABLES {self.left.name}, {self.right.name}"]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        join_part: Json = {"how": self.how, "prefix": self.prefix, **indicator_part(self.indicator, read_columns)}
+        join_part: Json = {"how": self.join_type, "prefix": self.prefix, **indicator_part(self.indicator, read_columns)}
         return {**upstream_part("rows_join", *self.tables), **join_part}
 
 
@@ -146,18 +146,18 @@ class RowsJoin(JoinOfRows):
 class ForeignKeyJoin(JoinOfRows):
     """The rows of a table, each with the row of another table to which it refers (docs/rules.md, rule 22).
 
-    on: expressions over the left table's columns that give the right table's key, in its order.
+    key_expressions: over the left table's columns; they give the right table's key, in its order.
     """
 
     left: Table
     right: Table
-    on: tuple[Expression, ...]
-    how: How
+    key_expressions: tuple[Expression, ...]
+    join_type: How
     prefix: str = ""
     indicator: str = ""
 
     @classmethod
-    def declared(
+    def declare(
         cls, left: Table, right: Table, key_texts: Sequence[str], join_type: How, prefix: str, indicator: str = ""
     ) -> tuple[ForeignKeyJoin, Shape]:
         """Return the join, and the shape of its rows. Raises PlanError, see `Rows.join`."""
@@ -168,13 +168,16 @@ class ForeignKeyJoin(JoinOfRows):
         return cls(left, right, key_expressions, join_type, prefix, indicator), Shape(subject, left.key, row_columns)
 
     def lines(self) -> list[str]:
-        on_text = ", ".join(map(str, self.on))
-        return [f"{self.how.upper()} JOIN TABLE {self.right.name} ON {on_text}", f"  ROWS OF TABLE {self.left.name}"]
+        on_text = ", ".join(map(str, self.key_expressions))
+        return [
+            f"{self.join_type.upper()} JOIN TABLE {self.right.name} ON {on_text}",
+            f"  ROWS OF TABLE {self.left.name}",
+        ]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         join_part = {
-            "on": [sql_part(key_expression) for key_expression in self.on],
-            "how": self.how,
+            "on": [sql_part(key_expression) for key_expression in self.key_expressions],
+            "how": self.join_type,
             "prefix": self.prefix,
         }
         return {
@@ -184,7 +187,7 @@ class ForeignKeyJoin(JoinOfRows):
         }
 
 
-def takes_out(table: Table) -> bool:
+def takes_out_rows(table: Table) -> bool:
     """Say whether a table's aggregates take out rows again: they must contain these, so the table can't be set back."""
     return table.stream.undoes and bool(table.fold.aggregations)
 
@@ -212,10 +215,12 @@ def check_reads_of_rows(stream: Stream, expressions: Iterable[Expression], subje
     names_of_change = set(PSEUDO_COLUMNS)
     for step in stream.steps:
         if isinstance(step, Select):
-            made_names = {item.name.lower() for item in step.columns if read_by([item.expression]) & names_of_change}
+            made_names = {
+                item.name.lower() for item in step.columns if columns_read_by([item.expression]) & names_of_change
+            }
             names_of_change = {*PSEUDO_COLUMNS, *made_names}
         elif isinstance(step, Map):
-            is_of_change = bool(read_by(step.arguments) & names_of_change)
+            is_of_change = bool(columns_read_by(step.arguments) & names_of_change)
             names_of_change = (
                 (names_of_change | {step.name.lower()}) if is_of_change else names_of_change - {step.name.lower()}
             )
@@ -224,7 +229,7 @@ def check_reads_of_rows(stream: Stream, expressions: Iterable[Expression], subje
 
 def _refuse_names_of_change(names: set[str], expressions: Iterable[Expression], subject: str) -> None:
     for expression in expressions:
-        if names_read := sorted(read_by([expression]) & names):
+        if names_read := sorted(columns_read_by([expression]) & names):
             made_from = "" if names_read[0] in PSEUDO_COLUMNS else ", made from rowtime and its like"
             raise PlanError(
                 f"{subject}: {expression.text!r} reads {names_read[0]}{made_from}, which belongs to a change of a row: "
@@ -337,19 +342,19 @@ class Rows(Declaration):
         if isinstance(self, View) or isinstance(other, View):
             view = self if isinstance(self, View) else other
             raise PlanError(
-                f'{self.what}: join: {value_in_message(view)} has no name yet. Join tables: .table("name") keeps it.'
+                f'{self.label}: join: {value_in_message(view)} has no name yet. Join tables: .table("name") keeps it.'
             )
         if not isinstance(other, Rows):
             raise PlanError(
-                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = "
+                f"{self.label}: join: found {value_in_message(other)}, expected a table, such as planes = "
                 "stream.latest('planes')."
             )
         left, right = (cast("Table", item) for item in (self, other))
-        key_texts = parse_on(on, f"{self.what}: join")
+        key_texts = parse_on(on, f"{self.label}: join")
         if key_texts is None:
-            rows_join, shape = RowsJoin.declared(left, right, how, prefix, indicator)
+            rows_join, shape = RowsJoin.declare(left, right, how, prefix, indicator)
             return View(left.stream.with_origin(rows_join, shape))
-        foreign_key_join, shape = ForeignKeyJoin.declared(left, right, key_texts, cast(How, how), prefix, indicator)
+        foreign_key_join, shape = ForeignKeyJoin.declare(left, right, key_texts, cast(How, how), prefix, indicator)
         return View(left.stream.with_origin(foreign_key_join, shape))
 
 

@@ -1,6 +1,6 @@
 """The stateless steps of a stream, one class each: parameters, resulting columns, text and fingerprint.
 
-A step is a frozen value. `declared` creates a step over the stream before it, and also returns the shape of the stream
+A step is a frozen value. `declare` creates a step over the stream before it, and also returns the shape of the stream
 after it; it raises PlanError for an impossible step. A step's type decides how it runs, once for the model
 (`lakehouse.model.step`) and once for Spark (`lakehouse.spark.stream.step`).
 """
@@ -17,10 +17,10 @@ from lakehouse.plan.expression.expression import (
     Expression,
     Json,
     Named,
+    columns_read_by,
     expression_type,
     parse_expression,
     parse_named,
-    read_by,
     sql_part,
     sql_parts,
 )
@@ -42,7 +42,7 @@ from lakehouse.plan.refused.types import check_key_types
 class Shape:
     """A stream as a step sees it: its name in messages, its key, and its columns."""
 
-    what: str
+    label: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
 
@@ -53,7 +53,7 @@ class Shape:
 
     def with_columns(self, columns: Iterable[Column], key: tuple[str, ...] | None = None) -> Shape:
         """Return the shape with other columns, and with another key unless `key` is None."""
-        return Shape(self.what, self.key if key is None else key, tuple(columns))
+        return Shape(self.label, self.key if key is None else key, tuple(columns))
 
 
 class Step(ABC):
@@ -86,15 +86,15 @@ class Filter(Step):
     predicate: Expression
 
     @classmethod
-    def declared(cls, shape: Shape, predicate: str) -> tuple[Filter, Shape]:
-        return cls(condition(predicate, shape.columns, f"{shape.what}: filter")), shape
+    def declare(cls, shape: Shape, predicate: str) -> tuple[Filter, Shape]:
+        return cls(condition(predicate, shape.columns, f"{shape.label}: filter")), shape
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return (self.predicate,)
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return {"filter": sql_part(self.predicate)}, read_columns | read_by(self.expressions)
+        return {"filter": sql_part(self.predicate)}, read_columns | columns_read_by(self.expressions)
 
     def __str__(self) -> str:
         return f"FILTER {self.predicate}"
@@ -107,11 +107,11 @@ class Select(Step):
     columns: tuple[Named, ...]
 
     @classmethod
-    def declared(
+    def declare(
         cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str], *, step: str = "select"
     ) -> tuple[Select, Shape]:
         """Return a select, and the shape after it. step: the name of the step in messages."""
-        subject = f"{shape.what}: {step}"
+        subject = f"{shape.label}: {step}"
         if any(isinstance(sql_text, str) and sql_text.strip() == "*" for sql_text in (*columns, *renamed.values())):
             raise PlanError(
                 f"{subject}: found *, expected columns by their names. To keep all columns and add some, write "
@@ -167,8 +167,8 @@ class Rekey(Step):
     before: tuple[str, ...]
 
     @classmethod
-    def declared(cls, shape: Shape, columns: Sequence[str]) -> tuple[Rekey, Shape]:
-        subject = f"{shape.what}: rekey"
+    def declare(cls, shape: Shape, columns: Sequence[str]) -> tuple[Rekey, Shape]:
+        subject = f"{shape.label}: rekey"
         key_columns = tuple(parse_named(sql_text, shape.columns, subject) for sql_text in columns)
         if not key_columns:
             raise PlanError(f"{subject}: expected at least one expression.")
@@ -197,13 +197,13 @@ class Rekey(Step):
 
     def needs_value(self, key_column: Named) -> bool:
         """Say whether a new key column is null for a record with a null value, since it reads more than the key."""
-        return not read_by([key_column.expression]) <= {name.lower() for name in self.before}
+        return not columns_read_by([key_column.expression]) <= {name.lower() for name in self.before}
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         if not keyed:
             return _select_part(self.columns, read_columns)
         key_names = {key_column.name.lower() for key_column in self.columns}
-        return {"rekey": sql_parts(self.columns)}, (read_columns - key_names) | read_by(self.expressions)
+        return {"rekey": sql_parts(self.columns)}, (read_columns - key_names) | columns_read_by(self.expressions)
 
     def __str__(self) -> str:
         return f"REKEY {', '.join(map(str, self.columns))}"
@@ -216,8 +216,8 @@ class Retime(Step):
     time: Expression
 
     @classmethod
-    def declared(cls, shape: Shape, time: str) -> tuple[Retime, Shape]:
-        subject = f"{shape.what}: retime"
+    def declare(cls, shape: Shape, time: str) -> tuple[Retime, Shape]:
+        subject = f"{shape.label}: retime"
         time_expression = parse_expression(time, shape.columns, subject)
         if (kind := expression_type(time_expression, shape.columns)) not in (None, "timestamp", "bigint"):
             raise PlanError(f"{subject}: {time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
@@ -227,8 +227,8 @@ class Retime(Step):
     def expressions(self) -> tuple[Expression, ...]:
         return (self.time,)
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return {"retime": sql_part(self.time)}, read | read_by(self.expressions)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"retime": sql_part(self.time)}, read_columns | columns_read_by(self.expressions)
 
     def __str__(self) -> str:
         return f"RETIME {self.time}"
@@ -241,8 +241,8 @@ class Explode(Step):
     column: Named
 
     @classmethod
-    def declared(cls, shape: Shape, array: str, name: str) -> tuple[Explode, Shape]:
-        subject = f"{shape.what}: explode"
+    def declare(cls, shape: Shape, array: str, name: str) -> tuple[Explode, Shape]:
+        subject = f"{shape.label}: explode"
         named_array = Named(check_name(name, subject), parse_expression(array, shape.columns, subject))
         array_type = expression_type(named_array.expression, shape.columns)
         if array_type is not None and base_type(array_type) != "array":
@@ -257,7 +257,7 @@ class Explode(Step):
         return (self.column.expression,)
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return {"explode": sql_parts([self.column])}, (read_columns - {self.column.name.lower()}) | read_by(
+        return {"explode": sql_parts([self.column])}, (read_columns - {self.column.name.lower()}) | columns_read_by(
             self.expressions
         )
 
@@ -278,10 +278,10 @@ class Map(Step):
     function: Callable[..., Any]
 
     @classmethod
-    def declared(
+    def declare(
         cls, shape: Shape, name: str, function: Callable[..., Any], arguments: Sequence[str], type: str
     ) -> tuple[Map, Shape]:
-        subject = f"{shape.what}: map"
+        subject = f"{shape.label}: map"
         if not callable(function) or not arguments:
             raise PlanError(
                 f'{subject}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
@@ -308,7 +308,7 @@ class Map(Step):
             "arguments": list(map(sql_part, self.arguments)),
             "function": function_digest(self.function),
         }
-        return {"map": {self.name: map_part}}, (read_columns - {self.name.lower()}) | read_by(self.arguments)
+        return {"map": {self.name: map_part}}, (read_columns - {self.name.lower()}) | columns_read_by(self.arguments)
 
     def __str__(self) -> str:
         arguments = ", ".join(map(str, self.arguments))
@@ -330,7 +330,7 @@ def _select_part(columns: Iterable[Named], read_columns: set[str]) -> tuple[Json
         for named_column in columns
         if named_column.name.lower() in read_columns and not named_column.is_plain
     ]
-    columns_before = (read_columns - {named_column.name.lower() for named_column in computed_columns}) | read_by(
-        named_column.expression for named_column in computed_columns
-    )
+    columns_before = (
+        read_columns - {named_column.name.lower() for named_column in computed_columns}
+    ) | columns_read_by(named_column.expression for named_column in computed_columns)
     return ({"select": sql_parts(computed_columns)} if computed_columns else None), columns_before

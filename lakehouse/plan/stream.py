@@ -33,14 +33,14 @@ from lakehouse.plan.names.join_words import AsOf, How, HowJoined
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.one_type import parse_one_type
 from lakehouse.plan.operator import LatestBy, LatestSent, Suppress, Tombstones
-from lakehouse.plan.origin import Merge, Node, Source, TableJoin
+from lakehouse.plan.origin import Merge, Origin, Source, TableJoin
 from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.refused.types import check_key_types
 from lakehouse.plan.rows import check_reads_of_rows, parse_on
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
-from lakehouse.plan.stream_join import Spans, StreamJoin
+from lakehouse.plan.stream_join import DeclaredJoinWindow, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, check_sink_topic, written_formats
 from lakehouse.plan.written.canonical import without_comments
 
@@ -49,14 +49,14 @@ from lakehouse.plan.written.canonical import without_comments
 class Stream(Declaration):
     """A stream: its origin and the stateless steps after it. `columns` are the columns that a next step can read."""
 
-    source: Node
+    source: Origin
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     steps: tuple[Step, ...] = ()
 
     @property
-    def what(self) -> str:
-        return self.source.what
+    def label(self) -> str:
+        return self.source.label
 
     @property
     def undoes(self) -> bool:
@@ -65,7 +65,7 @@ class Stream(Declaration):
 
     @property
     def shape(self) -> Shape:
-        return Shape(self.what, self.key, self.columns)
+        return Shape(self.label, self.key, self.columns)
 
     @property
     def inputs(self) -> tuple[Stream | Table, ...]:
@@ -117,9 +117,9 @@ class Stream(Declaration):
     def _then(self, step: Step, shape: Shape) -> Stream:
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
-    def with_origin(self, origin: Node, shape: Shape) -> Stream:
+    def with_origin(self, origin: Origin, shape: Shape) -> Stream:
         """Return a stream that begins with an origin. Raises PlanError for a column with a pseudo column's name."""
-        check_pseudo(shape.columns, shape.what)
+        check_pseudo(shape.columns, shape.label)
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
     def expect(self, name: str, condition: str, *, otherwise: Otherwise = "quarantine") -> Stream:
@@ -134,7 +134,7 @@ class Stream(Declaration):
         Raises PlanError elsewhere, for a name that is taken, and for a database's change log, whose records need not
         send all values.
         """
-        subject = f"{self.what}: expect {value_in_message(name)}"
+        subject = f"{self.label}: expect {value_in_message(name)}"
         if not isinstance(source := self.source, Source) or not self._has_plain_steps:
             raise PlanError(
                 f"{subject}: it judges the records of a topic as they came. Put it first: stream(...).expect(...)."
@@ -144,7 +144,7 @@ class Stream(Declaration):
                 f"{subject}: a record of this change log need not send all values, and a value that was not sent "
                 'can\'t be judged. Say unsent="quarantine" where the stream is declared, or use filter.'
             )
-        expectation = Expectation.declared(name, condition, otherwise, self.columns, source.expectations, self.what)
+        expectation = Expectation.declare(name, condition, otherwise, self.columns, source.expectations, self.label)
         return replace(self, source=replace(source, expectations=(*source.expectations, expectation)))
 
     def filter(self, predicate: str) -> Stream:
@@ -153,8 +153,8 @@ class Stream(Declaration):
         Records with a null value are left out, tombstones too (docs/rules.md, rule 2): filter before `latest` only if
         the topic's deletes do not matter.
         """
-        step, shape = Filter.declared(self.shape, predicate)
-        check_reads_of_rows(self, step.expressions, f"{self.what}: filter")
+        step, shape = Filter.declare(self.shape, predicate)
+        check_reads_of_rows(self, step.expressions, f"{self.label}: filter")
         return self._then(step, shape)
 
     def select(self, *columns: str, **renamed: str) -> Stream:
@@ -162,7 +162,7 @@ class Stream(Declaration):
 
         The key columns are kept, whether they are named here or not.
         """
-        return self._then(*Select.declared(self.shape, columns, renamed))
+        return self._then(*Select.declare(self.shape, columns, renamed))
 
     def with_columns(self, **expressions: str) -> Stream:
         """Return the stream with these columns added or replaced: with_columns(town="upper(city)")."""
@@ -171,17 +171,17 @@ class Stream(Declaration):
         return self._select("with_columns", kept_columns, expressions)
 
     def _select(self, step: str, columns: Iterable[str], expressions: Mapping[str, str] | None = None) -> Stream:
-        return self._then(*Select.declared(self.shape, tuple(columns), expressions or {}, step=step))
+        return self._then(*Select.declare(self.shape, tuple(columns), expressions or {}, step=step))
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
         other_names = {name.lower(): name for name in (*self.key, *self.shape.values) if name not in names}
         for name, new_name in names.items():
             self._value(name, "rename")
-            check_name(new_name, f"{self.what}: rename: {name} to")
+            check_name(new_name, f"{self.label}: rename: {name} to")
             if (other_name := other_names.get(new_name.lower())) is not None:
                 raise PlanError(
-                    f"{self.what}: rename: {name!r} can't become {new_name!r}: there is a column {other_name!r}. "
+                    f"{self.label}: rename: {name!r} can't become {new_name!r}: there is a column {other_name!r}. "
                     "Choose another name, or drop that column first."
                 )
         name_texts = {name: name_text(name) for name in self.shape.values}
@@ -191,7 +191,7 @@ class Stream(Declaration):
         """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
         for name, type_text in types.items():
             self._value(name, "cast")
-            parse_one_type(type_text, f"{self.what}: cast", name)
+            parse_one_type(type_text, f"{self.label}: cast", name)
         kept_columns = [name_text(name) for name in self.shape.values if name not in types]
         return self._select(
             "cast", kept_columns, {n: f"cast({name_text(n)} AS {type_text})" for n, type_text in types.items()}
@@ -206,12 +206,12 @@ class Stream(Declaration):
         if not isinstance(name, str):
             advice = " Several are given one by one, without brackets." if isinstance(name, list | tuple) else ""
             raise PlanError(
-                f"{self.what}: {step}: found {value_in_message(name)}, expected the name of a column.{advice}"
+                f"{self.label}: {step}: found {value_in_message(name)}, expected the name of a column.{advice}"
             )
         if name not in self.shape.values:
             suggestion = "" if name in self.key else suggest_near(name, self.shape.values)
             raise PlanError(
-                f"{self.what}: {step}: {name!r} is not a value column"
+                f"{self.label}: {step}: {name!r} is not a value column"
                 f"{', it is in the key' if name in self.key else ''}.{suggestion} There are: "
                 f"{', '.join(self.shape.values)}."
             )
@@ -223,20 +223,20 @@ class Stream(Declaration):
         Kafka Streams calls it selectKey, ksqlDB PARTITION BY. A key that is null, or fails, leaves the record in the
         stream with a null key (rule 4). Of a record with a null value, what reads more than the key is null.
         """
-        step, shape = Rekey.declared(self.shape, columns)
-        check_reads_of_rows(self, step.expressions, f"{self.what}: rekey")
+        step, shape = Rekey.declare(self.shape, columns)
+        check_reads_of_rows(self, step.expressions, f"{self.label}: rekey")
         return self._then(step, shape)
 
     def retime(self, time: str) -> Stream:
         """Return the records at this event time, a timestamp or epoch milliseconds: see `Retime`."""
-        return self._then(*Retime.declared(self.shape, time))
+        return self._then(*Retime.declare(self.shape, time))
 
     def explode(self, array: str, name: str) -> Stream:
         """Return one record for each element of an array expression, in its order, as the column `name`.
 
         An empty or null array gives no record, and so does a null value (ksqlDB's EXPLODE).
         """
-        return self._then(*Explode.declared(self.shape, array, name))
+        return self._then(*Explode.declare(self.shape, array, name))
 
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
         """Return the stream with a column from a Python function, for computations that SQL can't express.
@@ -244,7 +244,7 @@ class Stream(Declaration):
         function: receives one pyarrow.Array per argument expression and returns an array of as many values, of `type`;
         it must give the same result for the same input. A record on which it fails gets a null.
         """
-        return self._then(*Map.declared(self.shape, name, function, arguments, type))
+        return self._then(*Map.declare(self.shape, name, function, arguments, type))
 
     def branch(self, *predicates: str) -> tuple[Stream, ...]:
         """Return a stream for each predicate, and one for the rest; a record goes to the first predicate that is true.
@@ -252,10 +252,10 @@ class Stream(Declaration):
         Records with a null value go to none of them, as with `filter`.
         """
         if not predicates:
-            raise PlanError(f"{self.what}: branch: expected at least one predicate.")
+            raise PlanError(f"{self.label}: branch: expected at least one predicate.")
         remaining_predicate, branch_streams = "true", []
         for predicate in predicates:
-            predicate_text = without_comments(condition(predicate, self.columns, f"{self.what}: branch").text)
+            predicate_text = without_comments(condition(predicate, self.columns, f"{self.label}: branch").text)
             branch_streams.append(f"{remaining_predicate} AND coalesce(({predicate_text}), false)")
             remaining_predicate = f"{remaining_predicate} AND NOT coalesce(({predicate_text}), false)"
         return tuple(
@@ -266,8 +266,8 @@ class Stream(Declaration):
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
         for stream in others:
             if not isinstance(stream, Stream):
-                raise PlanError(f"{self.what}: merge: found {value_in_message(stream)}, expected streams.")
-        return self.with_origin(Merge.declared((self, *others)), replace(self.shape, what=f"{self.what}: merge"))
+                raise PlanError(f"{self.label}: merge: found {value_in_message(stream)}, expected streams.")
+        return self.with_origin(Merge.declare((self, *others)), replace(self.shape, label=f"{self.label}: merge"))
 
     def join(
         self,
@@ -301,28 +301,28 @@ class Stream(Declaration):
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
-        key_texts = parse_on(on, f"{self.what}: join")
-        check_flag(broadcast, f"{self.what}: join: broadcast")
-        spans = Spans(within, before, after, grace)
+        key_texts = parse_on(on, f"{self.label}: join")
+        check_flag(broadcast, f"{self.label}: join: broadcast")
+        spans = DeclaredJoinWindow(within, before, after, grace)
         if isinstance(other, Stream):
             if as_of != "arrival" or broadcast or indicator:
                 raise PlanError(
-                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found "
+                    f"{self.label}: join: as_of, broadcast and indicator are for tables; found "
                     f"{value_in_message(other)}."
                 )
             left_stream = self if key_texts is None else self.rekey(*key_texts)
-            return self.with_origin(*StreamJoin.declared(left_stream, other, how, spans, prefix))
+            return self.with_origin(*StreamJoin.declare(left_stream, other, how, spans, prefix))
         if not isinstance(other, Table):
             raise PlanError(
-                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = "
+                f"{self.label}: join: found {value_in_message(other)}, expected a table, such as planes = "
                 "stream.latest('planes'), or another stream."
             )
         if any(spans):
             raise PlanError(
-                f"{self.what}: join with table {other.name!r}: within, before, after and grace are for joins of two "
+                f"{self.label}: join with table {other.name!r}: within, before, after and grace are for joins of two "
                 'streams. A table is looked up at the record\'s arrival, or as_of="event time".'
             )
-        table_join = TableJoin.declared(
+        table_join = TableJoin.declare(
             self, other, key_texts, cast(How, how), prefix, as_of, broadcast=broadcast, indicator=indicator
         )
         return self.with_origin(*table_join)
@@ -346,7 +346,7 @@ class Stream(Declaration):
         """
         subject = f"table {check_name(name, 'table')!r}"
         check_flag(suppress, f"{subject}: suppress")
-        stream, fold = self, LatestBy.declared(self.columns, order_by, retention, tombstones, subject)
+        stream, fold = self, LatestBy.declare(self.columns, order_by, retention, tombstones, subject)
         if order_by is None and (marked := self._latest_sent()) is not None:
             stream, fold = marked
         return Table(name, stream, self.key, fold, (Suppress(),) if suppress else ())
@@ -366,7 +366,7 @@ class Stream(Declaration):
         if not self._has_plain_steps or not isinstance(self.source, Source) or not (source := self.source.marked):
             return None
         unsent_column = source.value[-1]
-        unsent = parse_named(unsent_column.name, (unsent_column,), self.what)
+        unsent = parse_named(unsent_column.name, (unsent_column,), self.label)
         marked_steps = tuple(replace(select, columns=(*select.columns, unsent)) for select in selects)
         marked_stream = replace(self, source=source, columns=(*self.columns, unsent_column), steps=marked_steps)
         is_named = parse_format(source.value_format).is_named
@@ -379,7 +379,7 @@ class Stream(Declaration):
 
     def group_by(self, *columns: str) -> Grouped:
         """Return the stream grouped by these expressions, for `agg`. A null in any of them leaves the record out."""
-        subject = f"{self.what}: group_by"
+        subject = f"{self.label}: group_by"
         group_columns = tuple(parse_named(sql_text, self.columns, subject) for sql_text in columns)
         if not group_columns:
             raise PlanError(f"{subject}: expected at least one expression.")
@@ -408,10 +408,10 @@ class Stream(Declaration):
 
         Raises PlanError for an impossible name, format or expression, or columns that a format can't hold.
         """
-        formats = written_formats(format, key_format, self, f"{self.what}: to_topic")
+        formats = written_formats(format, key_format, self, f"{self.label}: to_topic")
         partition_expression: Expression | None = None
         if partition_by is not None:
-            partition_expression = parse_expression(partition_by, self.columns, f"{self.what}: partition_by")
+            partition_expression = parse_expression(partition_by, self.columns, f"{self.label}: partition_by")
             if (type_text := expression_type(partition_expression, self.columns)) not in (
                 None,
                 "tinyint",
@@ -420,14 +420,14 @@ class Stream(Declaration):
                 "bigint",
             ):
                 raise PlanError(
-                    f"{self.what}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
+                    f"{self.label}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )
         number = check_partitions(partitions, topic)
         return Sink(check_sink_topic(topic), self, "event", number, partition_expression, *formats)
 
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""
-        return FunctionSink.declared(self, name, function)
+        return FunctionSink.declare(self, name, function)
 
 
 def streams_behind(last_stream: Stream, inputs_of: Callable[[Stream], Iterable[Stream | Table]]) -> Iterator[Stream]:

@@ -11,8 +11,8 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.expression.expression import Json
 from lakehouse.plan.expression.schema import joined_columns
 from lakehouse.plan.names.join_words import HowJoined
-from lakehouse.plan.origin import Node, TableJoin
-from lakehouse.semantics.operators.stream_join import JoinSide, Within
+from lakehouse.plan.origin import Origin, TableJoin
+from lakehouse.semantics.operators.stream_join import JoinSide, JoinWindow
 from lakehouse.semantics.time.window import default_grace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ KEPT: dict[str, frozenset[JoinSide]] = {
 }
 
 
-class Spans(NamedTuple):
+class DeclaredJoinWindow(NamedTuple):
     """The window of a join as declared: durations as text."""
 
     within: str | None
@@ -36,7 +36,7 @@ class Spans(NamedTuple):
     after: str | None
     grace: str | None
 
-    def resolve_window(self, subject: str) -> Within:
+    def resolve_window(self, subject: str) -> JoinWindow:
         """Return the window in milliseconds, with its default grace. Raises PlanError for an impossible window."""
         if (self.before, self.after) == (None, None):
             if self.within is None:
@@ -54,12 +54,12 @@ class Spans(NamedTuple):
                 0 if text is None else duration_ms(text, f"{subject}: {name}") for name, text in texts_by_name.items()
             )
         if self.grace is None:
-            return Within(before_ms, after_ms, default_grace(before_ms + after_ms), eager=True)
-        return Within(before_ms, after_ms, duration_ms(self.grace, f"{subject}: grace"))
+            return JoinWindow(before_ms, after_ms, default_grace(before_ms + after_ms), eager=True)
+        return JoinWindow(before_ms, after_ms, duration_ms(self.grace, f"{subject}: grace"))
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoin(Node):
+class StreamJoin(Origin):
     """Records of two streams with one key whose times lie within a window: `lakehouse.semantics.operators.stream_join`.
 
     prefix: precedes the names of the right stream's value columns. The key has the names of the left stream's.
@@ -67,16 +67,16 @@ class StreamJoin(Node):
 
     left: Stream
     right: Stream
-    how: HowJoined
-    within: Within
+    join_type: HowJoined
+    within: JoinWindow
     prefix: str = ""
 
     @classmethod
-    def declared(
-        cls, left: Stream, right: Stream, join_type: HowJoined, spans: Spans, prefix: str
+    def declare(
+        cls, left: Stream, right: Stream, join_type: HowJoined, spans: DeclaredJoinWindow, prefix: str
     ) -> tuple[StreamJoin, Shape]:
         """Return the join, and the shape of its records. For the other arguments see `Stream.join`."""
-        subject = f"{left.what}: join with {right.what}"
+        subject = f"{left.label}: join with {right.label}"
         if not isinstance(join_type, str) or join_type not in KEPT:
             raise PlanError(f"{subject}: how={join_type!r}; expected 'inner', 'left', 'right' or 'outer'.")
         within = spans.resolve_window(subject)
@@ -109,14 +109,14 @@ class StreamJoin(Node):
     @property
     def unmatched_sides(self) -> frozenset[JoinSide]:
         """The sides whose unmatched records come out."""
-        return KEPT[self.how]
+        return KEPT[self.join_type]
 
     @property
     def added(self) -> tuple[tuple[str, str], ...]:
         """The right stream's value columns: each name there, and its name in the join."""
         return tuple((name, self.prefix + name) for name in self.right.shape.values)
 
-    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Origin:
         left, right = new_parts
         return replace(self, left=left, right=right)
 
@@ -124,7 +124,7 @@ class StreamJoin(Node):
         side_lines = ([f"  {line}" for line in side.lines()] for side in self.parts)
         left, right = side_lines
         on_text = ", ".join(f"{a} = {b}" for a, b in zip(self.left.key, self.right.key, strict=True))
-        return [f"{self.how.upper()} JOIN STREAMS ON {on_text} {self.within}", *left, *right]
+        return [f"{self.join_type.upper()} JOIN STREAMS ON {on_text} {self.within}", *left, *right]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         key_names = [{name.lower() for name in side.key} for side in self.parts]
@@ -140,16 +140,16 @@ class StreamJoin(Node):
                 self.right.fingerprint(right_columns, keyed=True),
             ],
             "on": [list(pair) for pair in zip(self.left.key, self.right.key, strict=True)],
-            "how": self.how,
+            "how": self.join_type,
             "within": {"before": within.before, "after": within.after, "grace": within.grace, "at_once": within.eager},
             "prefix": self.prefix,
         }
 
 
-def looked_up_by_time(stream: Stream) -> tuple[Table, ...]:
+def tables_looked_up_by_time(stream: Stream) -> tuple[Table, ...]:
     """Return the tables from which a stream looks up rows as of event times, without those behind tables."""
     source = stream.source
-    inner_tables = [table for part in source.parts for table in looked_up_by_time(part)]
+    inner_tables = [table for part in source.parts for table in tables_looked_up_by_time(part)]
     return (*inner_tables, *([source.table] if isinstance(source, TableJoin) and source.as_of == "event time" else []))
 
 

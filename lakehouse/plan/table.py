@@ -47,7 +47,7 @@ from lakehouse.plan.registered.writable import check_writable
 from lakehouse.plan.rows import Rows, RowsOf, check_reads_of_rows
 from lakehouse.plan.step import Shape
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
 from lakehouse.semantics.operators.undo import RowGroup
 from lakehouse.semantics.time.window import Session
@@ -64,13 +64,13 @@ class Grouped(Declaration):
     """A stream and its grouping columns, and the window if there is one."""
 
     stream: Stream
-    by: tuple[Named, ...]
-    declared: Declared | None = None
+    grouping: tuple[Named, ...]
+    declared_window: DeclaredWindow | None = None
 
-    def window(self, window: Declared) -> Grouped:
+    def window(self, window: DeclaredWindow) -> Grouped:
         """Return the groups divided into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
-        subject = f"{self.stream.what}: window"
-        if not isinstance(window, Declared):
+        subject = f"{self.stream.label}: window"
+        if not isinstance(window, DeclaredWindow):
             raise PlanError(
                 f'{subject}: {value_in_message(window)} is not a window. Write lh.tumbling("1 hour", grace="10 '
                 'minutes").'
@@ -80,12 +80,12 @@ class Grouped(Declaration):
                 f"{subject}: the rows of a table have no window: each counts as it is now. Windows are over records: "
                 "before the table, or over its changes: table.to_stream().group_by(...).window(...)."
             )
-        check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], subject)
-        return replace(self, declared=window)
+        check_distinct([*(item.name for item in self.grouping), *WINDOW_COLUMNS], subject)
+        return replace(self, declared_window=window)
 
     def agg(self, *unnamed: object, **aggregations: Aggregation) -> Aggregated:
         """Return the aggregates, each under its own name: agg(n=lh.count(), total=lh.sum("amount"))."""
-        subject = f"{self.stream.what}: agg"
+        subject = f"{self.stream.label}: agg"
         if unnamed:
             raise PlanError(f"{subject}: found {unnamed[0]!s:.80} without a name. Name each aggregate: n=lh.count().")
         if not aggregations:
@@ -99,7 +99,11 @@ class Grouped(Declaration):
                     "lh.sum(...)."
                 )
             bound_aggregation = named_aggregation(name, item, self.stream.columns, subject, undoes=self.stream.undoes)
-            if self.declared is not None and isinstance(self.declared.window, Session) and not item.can_merge:
+            if (
+                self.declared_window is not None
+                and isinstance(self.declared_window.window, Session)
+                and not item.can_merge
+            ):
                 raise PlanError(
                     f"{subject}: {name}={item} has no merge, and two sessions that a record joins must become one. "
                     "Give it merge=function(earlier, later)."
@@ -107,8 +111,8 @@ class Grouped(Declaration):
             if bound_aggregation.argument is not None:
                 check_reads_of_rows(self.stream, [bound_aggregation.argument], f"{subject}: {name}={item}")
             bound_aggregations.append(bound_aggregation)
-        window_columns = WINDOW_COLUMNS if self.declared is not None else ()
-        check_distinct([*(item.name for item in self.by), *window_columns, *aggregations], subject)
+        window_columns = WINDOW_COLUMNS if self.declared_window is not None else ()
+        check_distinct([*(item.name for item in self.grouping), *window_columns, *aggregations], subject)
         check_pseudo([Column(name, "") for name in aggregations], subject)
         return Aggregated(self, tuple(bound_aggregations))
 
@@ -123,9 +127,9 @@ class Aggregated(Declaration):
 
     @property
     def fold(self) -> Aggregate:
-        declared_window = self.grouped.declared
+        declared_window = self.grouped.declared_window
         return Aggregate(
-            self.grouped.by, self.aggregations, declared_window.window if declared_window is not None else None
+            self.grouped.grouping, self.aggregations, declared_window.window if declared_window is not None else None
         )
 
     @property
@@ -138,7 +142,7 @@ class Aggregated(Declaration):
 
         A row that stops qualifying is deleted; one that never qualified is never visible.
         """
-        subject = f"{self.grouped.stream.what}: having"
+        subject = f"{self.grouped.stream.label}: having"
         return replace(self, predicate=parse_row_condition(predicate, self.columns, subject))
 
     def table(
@@ -159,7 +163,7 @@ class Aggregated(Declaration):
 
         Raises PlanError for impossible options.
         """
-        subject, declared_window = f"table {check_name(name, 'table')!r}", self.grouped.declared
+        subject, declared_window = f"table {check_name(name, 'table')!r}", self.grouped.declared_window
         check_flag(suppress, f"{subject}: suppress")
         if emit not in ("changes", "final"):
             raise PlanError(f'{subject}: emit={emit!r}; expected "changes" or "final".')
@@ -171,10 +175,10 @@ class Aggregated(Declaration):
             raise PlanError(f'{subject}: idle={idle!r} is about final results; add emit="final", or leave it out.')
         window = declared_window.resolve_window(final=emit == "final") if declared_window is not None else None
         retention_ms = duration_ms(retention, f"{subject}: retention") if retention is not None else None
-        if retention_ms is not None and window is not None and retention_ms < window.needed:
+        if retention_ms is not None and window is not None and retention_ms < window.needed_after_end:
             raise PlanError(
                 f"{subject}: retention={retention!r} is {retention_ms} ms, but a window is needed until "
-                f"{window.needed} ms after "
+                f"{window.needed_after_end} ms after "
                 "its end (grace, and twice a session's gap or a sliding window's difference). Expected at "
                 "least that."
             )
@@ -208,14 +212,14 @@ class Table(Rows):
     stream: Stream
     key: tuple[str, ...]
     fold: Fold
-    behind: tuple[Operator, ...] = ()
+    later_operators: tuple[Operator, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     watched_rules: tuple[WatchedRule, ...] = ()
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         """The fold, and the operators after it, in order."""
-        return (self.fold, *self.behind)
+        return (self.fold, *self.later_operators)
 
     @property
     def inputs(self) -> tuple[Stream]:
@@ -283,7 +287,7 @@ class Table(Rows):
     def rows(self) -> Stream:
         """The table's rows, change by change: the input of filters, projections and aggregates over it."""
         refuse_history(self.fold, self.name, "its rows are queried, and no table is made of them. Use the table itself")
-        return self.stream.with_origin(*RowsOf.declared(self))
+        return self.stream.with_origin(*RowsOf.declare(self))
 
     def history(self, name: str | None = None, *, track: Sequence[str] | None = None) -> Table:
         """Return the table of all rows that this one had, each with the event times between which it held.
@@ -298,24 +302,24 @@ class Table(Rows):
         """
         subject = f"table {self.name!r}: history"
         name = check_name(f"{self.name}_history" if name is None else name, f"{subject}: name")
-        fold = RowHistory.declared(self.fold, None if track is None else self._tracked(track, subject), subject)
+        fold = RowHistory.declare(self.fold, None if track is None else self._tracked_names(track, subject), subject)
         if self.stream.undoes:
             raise PlanError(
                 f"{subject}: it is made of the rows of tables, which have no event times of their own. Expected a "
                 "table of a stream's records."
             )
-        if self.behind:
-            option_name = "suppress" if isinstance(self.behind[0], Suppress) else "having"
+        if self.later_operators:
+            option_name = "suppress" if isinstance(self.later_operators[0], Suppress) else "having"
             raise PlanError(f"{subject}: {option_name} belongs to the table. Leave it out, and query the history.")
         check_distinct([*(column.name for column in self.columns), VALID_FROM, VALID_TO], subject)
         return Table(name, self.stream, (*self.key, *fold.own_key), fold)
 
-    def _tracked(self, names: Sequence[str], subject: str) -> tuple[str, ...]:
+    def _tracked_names(self, names: Sequence[str], subject: str) -> tuple[str, ...]:
         """Return the names of columns that a history tracks, in the table's order. Raises PlanError."""
         is_list = isinstance(names, Collection) and not isinstance(names, str)
         if not is_list or not names or not all(isinstance(name, str) for name in names):
-            found = value_in_message(names)
-            raise PlanError(f'{subject}: track={found}; expected names of columns, such as track=["status"].')
+            names_text = value_in_message(names)
+            raise PlanError(f'{subject}: track={names_text}; expected names of columns, such as track=["status"].')
         if unknown_names := [name for name in names if name not in self.values]:
             raise PlanError(
                 f"{subject}: track: found {', '.join(map(repr, unknown_names))}; expected columns beside the key: "
@@ -343,7 +347,7 @@ class Table(Rows):
                 f"{subject}: expect: a final result appears once, after its records were taken in. Judge the records, "
                 "or declare the rule on a table without final results."
             )
-        expectation = Expectation.declared(
+        expectation = Expectation.declare(
             name, condition, otherwise, self.columns, self.expectations, subject, of_row=True
         )
         return replace(self, expectations=(*self.expectations, expectation))
@@ -354,7 +358,7 @@ class Table(Rows):
         A running job looks every few minutes, and `lakehouse test check` when it is asked; nothing is stopped. A row
         with a null in one of the columns is like no other. Raises PlanError for names that are no columns.
         """
-        rule = UniqueRule.declared(columns, self.columns, self.key, f"table {self.name!r}")
+        rule = UniqueRule.declare(columns, self.columns, self.key, f"table {self.name!r}")
         return self.watched_by(rule)
 
     def expect_fresh(self, max_age: str) -> Table:
@@ -362,13 +366,13 @@ class Table(Rows):
 
         Judged as `expect_unique` is, each 15 seconds. Raises PlanError for a text that is no duration.
         """
-        return self.watched_by(FreshRule.declared(max_age, f"table {self.name!r}"))
+        return self.watched_by(FreshRule.declare(max_age, f"table {self.name!r}"))
 
     def watched_by(self, rule: WatchedRule) -> Table:
-        """Return the table with a rule about it as a whole. Raises PlanError for one whose name another one has."""
-        if other := next((other for other in self.watched_rules if other.name == rule.name), None):
+        """Return the table with a rule about it as a whole. Raises PlanError if another rule has its name."""
+        if namesake := next((known_rule for known_rule in self.watched_rules if known_rule.name == rule.name), None):
             raise PlanError(
-                f"table {self.name!r}: a rule {rule.name} is declared twice: {other}; {rule}. Expected one of them, "
+                f"table {self.name!r}: a rule {rule.name} is declared twice: {namesake}; {rule}. Expected one of them, "
                 "or in SQL another name for one: CONSTRAINT name EXPECT ..."
             )
         return replace(self, watched_rules=(*self.watched_rules, rule))
@@ -389,7 +393,7 @@ class Table(Rows):
     def alert(self, name: str, when: str = ALWAYS, *, on: On = "enter") -> Stream:
         """Return the changes at which a row begins (on: or ceases) to meet a condition, as a stream: `Crossings`."""
         refuse_history(self.fold, self.name, "it has no changelog per event. Declare the alert on the table itself")
-        return self.stream.with_origin(*Crossings.declared(self, name, when, on))
+        return self.stream.with_origin(*Crossings.declare(self, name, when, on))
 
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
@@ -454,7 +458,7 @@ class Sink(Declaration):
     """
 
     topic: str
-    of: Stream | Table
+    source: Stream | Table
     mode: Literal["event", "net"]
     partitions: int | None = None
     partition_by: Expression | None = None

@@ -22,7 +22,7 @@ class FreshRule:
     label: str = ""
 
     @classmethod
-    def declared(cls, max_age: str, subject: str) -> FreshRule:
+    def declare(cls, max_age: str, subject: str) -> FreshRule:
         """Return the rule. Raises PlanError for a text that is no duration."""
         return cls(duration_ms(max_age, f"{subject}: expect_fresh", least=1))
 
@@ -45,7 +45,7 @@ class UniqueRule:
     label: str = ""
 
     @classmethod
-    def declared(
+    def declare(
         cls, names: tuple[str, ...], columns: tuple[Column, ...], key: tuple[str, ...], subject: str
     ) -> UniqueRule:
         """Return the rule over a table's columns. Raises PlanError for names that it can't be about."""

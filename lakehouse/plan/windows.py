@@ -13,7 +13,7 @@ WINDOWS_MAX = 100_000  # room for a day of windows, one a second
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredWindow:
     """A window as declared. The default grace is 24 hours less the size, and 0 for final results."""
 
     window: Window
@@ -24,13 +24,13 @@ class Declared:
         return replace(self.window, grace=0) if final and not self.has_grace else self.window
 
 
-def tumbling(size: str, *, grace: str | None = None) -> Declared:
+def tumbling(size: str, *, grace: str | None = None) -> DeclaredWindow:
     """Windows of `size`, side by side: [0, size), [size, 2 size), aligned to the epoch. tumbling("1 hour")."""
     size_ms = duration_ms(size, "tumbling: size", least=1)
-    return Declared(Hopping(size_ms, size_ms, _grace_ms(grace, size_ms)), grace is not None)
+    return DeclaredWindow(Hopping(size_ms, size_ms, _grace_ms(grace, size_ms)), grace is not None)
 
 
-def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
+def hopping(size: str, advance: str, *, grace: str | None = None) -> DeclaredWindow:
     """Windows of `size` that begin every `advance`: a record counts in several. hopping("1 hour", "10 minutes")."""
     size_ms, advance_ms = duration_ms(size, "hopping: size", least=1), duration_ms(advance, "hopping: advance", least=1)
     if advance_ms > size_ms:
@@ -43,19 +43,19 @@ def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
             f"hopping({size!r}, {advance!r}): a record would count in {window_count:,} windows, a row each; expected "
             f"at most {WINDOWS_MAX:,}. Choose a longer advance, or lh.sliding."
         )
-    return Declared(Hopping(size_ms, advance_ms, _grace_ms(grace, size_ms)), grace is not None)
+    return DeclaredWindow(Hopping(size_ms, advance_ms, _grace_ms(grace, size_ms)), grace is not None)
 
 
-def sliding(difference: str, *, grace: str | None = None) -> Declared:
+def sliding(difference: str, *, grace: str | None = None) -> DeclaredWindow:
     """Windows of records that are at most `difference` apart; both ends belong to them."""
     difference_ms = duration_ms(difference, "sliding: difference", least=1)
-    return Declared(Sliding(difference_ms, _grace_ms(grace, difference_ms)), grace is not None)
+    return DeclaredWindow(Sliding(difference_ms, _grace_ms(grace, difference_ms)), grace is not None)
 
 
-def session(gap: str, *, grace: str | None = None) -> Declared:
+def session(gap: str, *, grace: str | None = None) -> DeclaredWindow:
     """Windows of records with pauses of at most `gap` between them: session("30 minutes")."""
     gap_ms = duration_ms(gap, "session: gap", least=0)
-    return Declared(Session(gap_ms, _grace_ms(grace, gap_ms)), grace is not None)
+    return DeclaredWindow(Session(gap_ms, _grace_ms(grace, gap_ms)), grace is not None)
 
 
 def _grace_ms(grace_text: str | None, size_ms: int) -> int:

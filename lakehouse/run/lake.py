@@ -13,12 +13,21 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.erase.erasures import Erasures
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
+from lakehouse.semantics.time.moment import (
+    At,
+    AtOffsets,
+    ClockName,
+    FindSource,
+    Offsets,
+    moment_from_text,
+    moment_of,
+    refuse_source,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakehouse.lake.moment.answer import Answered
+    from lakehouse.lake.moment.answer import QueryAnswer
     from lakehouse.lake.moment.rows_at import FoldRows
     from lakehouse.run.audit.finding import Audit
     from lakehouse.run.explain.explanation import Explained
@@ -133,7 +142,7 @@ class Lake(Erasures):
         clock: ClockName = "event",
         tick: int | None = None,
         app: App | None = None,
-    ) -> Answered:
+    ) -> QueryAnswer:
         """Answer one SELECT of DuckDB's SQL over the lake, now or at a moment, without Spark.
 
         Tables are named as `lakehouse query` names them: totals, bronze.orders, quarantine.orders. at, clock, tick: see
@@ -162,7 +171,9 @@ class Lake(Erasures):
 
         self._check(table)
         find_source = self._find_source(table)
-        sides = (moment if isinstance(moment, At) else parsed(moment, find_source) for moment in (before, after))
+        sides = (
+            moment if isinstance(moment, At) else moment_from_text(moment, find_source) for moment in (before, after)
+        )
         rows_before, rows_after = (
             snapshot(self._layout, table.name, moment, self.fold_rows(lambda name: table)) for moment in sides
         )
@@ -193,7 +204,7 @@ class Lake(Erasures):
     def _find_source(self, reader: App | Table | None) -> FindSource:
         """Return the function that finds positions of the database behind an application, or a table."""
         if reader is None:
-            return no_source
+            return refuse_source
         tables = reader.tables if isinstance(reader, App) else (reader,)
         return lambda position: self.source_moment(position, *tables)
 

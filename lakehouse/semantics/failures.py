@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 ERROR_LENGTH_MAX = 200
-EXPECTATION = "expectation "  # how the name of one begins, where others are names of functions
-OF_ROWS = " of rows"  # how the name of one ends that is about the rows of a table
+EXPECTATION = "expectation "  # the name of an expectation begins so; other names are those of functions
+OF_ROWS = " of rows"  # the name of an expectation about the rows of a table ends so
 VALUES_BEGIN = ", found "  # in an expectation's reason: before it stands the condition
 ERASED = "(erased)"  # in place of a row's key
 
@@ -45,7 +45,7 @@ class Tally:
             self._error = None
 
     def take_tally(self) -> tuple[int, tuple[Any, str] | None]:
-        """Return the number of records, and the first one's position and error; then begin again from 0."""
+        """Return the number of records, with the position and the error of the first; then begin again from 0."""
         record_tally = self.records, self.first
         self.records, self.first = 0, None
         return record_tally
@@ -56,7 +56,7 @@ class FunctionFailures:
     """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error.
 
     Or an expectation ("expectation orders.positive"), which records did not meet; the error is what was expected. Or
-    one of rows ("expectation totals.positive of rows"): `records` counts rows, and `first` is a key.
+    an expectation about rows ("expectation totals.positive of rows"): `records` counts rows, and `first` is a key.
     """
 
     function: str

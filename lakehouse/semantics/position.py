@@ -42,7 +42,7 @@ class Position(NamedTuple):
     ordinals: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Position:
+    def from_fields(cls, fields: Mapping[str, Any]) -> Position:
         """Return a position from its fields in the form of Spark, Arrow and JSON, with the ordinals as a list."""
         # By name and without a copy: this runs for each record of a fold in Python.
         place_fields = (fields["tick"], fields["order_time"], fields["topic"], fields["partition"], fields["offset"])
@@ -55,7 +55,7 @@ class Position(NamedTuple):
         return "/".join(map(str, place_fields))
 
     @property
-    def of_record(self) -> Position:
+    def record_position(self) -> Position:
         """The position of the topic's record from which this one was made."""
         return self._replace(ordinals=())
 
@@ -63,7 +63,7 @@ class Position(NamedTuple):
         """Return the position of one of several records that a step makes from the record at this position."""
         return self._replace(ordinals=(*self.ordinals, number))
 
-    def merged(self, number: int) -> Position:
+    def with_stream_number(self, number: int) -> Position:
         """Return the position in a merge of streams; records of the first stream come first."""
         return self._replace(ordinals=(number, *self.ordinals))
 

@@ -265,7 +265,7 @@ def _layout(root: Path) -> Any:
 
 def shown(before: pa.Table, after: pa.Table) -> list[tuple[Any, ...]]:
     """Return what a person reads of each key that differs between two contents of a table."""
-    history: Any = SimpleNamespace(key=("k",), what="table 't'")
+    history: Any = SimpleNamespace(key=("k",), label="table 't'")
     return [change_cells(c) for c in difference(Snapshot(history, 1, before), Snapshot(history, 2, after)).changes]
 
 

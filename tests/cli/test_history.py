@@ -13,7 +13,15 @@ from lakehouse.lake.commit_log import open_log
 from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.time.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
+from lakehouse.semantics.time.moment import (
+    AtCommit,
+    AtEvent,
+    AtOffsets,
+    AtTick,
+    AtVersion,
+    moment_from_text,
+    moment_text,
+)
 
 from ..written_commits import batch
 from .versioned import Story, VersionedTable, visit
@@ -52,7 +60,7 @@ def test_a_table_whose_topics_are_unknown_is_known_at_its_own_ticks_alone(tmp_pa
     assert [History(layout, "declared").at(AtTick(n)) for n in (1, 2)] == [1, 1]
     with pytest.raises(NotFound, match="is at tick 1"):
         History(layout, "declared").at(AtTick(3))
-    assert History(layout, "plain").at(parsed("offsets:clicks/0=1")) == 1
+    assert History(layout, "plain").at(moment_from_text("offsets:clicks/0=1")) == 1
 
 
 def test_the_topics_of_a_merged_stream(tmp_path):
@@ -190,7 +198,7 @@ def test_rows_that_optimize_rewrote_are_read_from_its_files(tmp_path):
     ],
 )
 def test_the_versions_around_a_moment_between_versions(story, moment, near):
-    at = parsed(moment)
+    at = moment_from_text(moment)
     assert at is not None
     assert History(story.layout, "visits").at(at) is None
     assert (
@@ -272,7 +280,7 @@ def test_a_table_without_bronze(tmp_path):
     with pytest.raises(NotFound, match="bronze has ticks up to 0"):
         History(layout, "visits").at(AtTick(1))
     with pytest.raises(LakehouseError, match="bronze has no topics yet"):
-        History(layout, "visits").at(parsed("offsets:clicks/0=1"))
+        History(layout, "visits").at(moment_from_text("offsets:clicks/0=1"))
 
 
 def test_a_store_that_does_not_answer_is_told_with_its_settings():

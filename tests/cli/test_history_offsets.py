@@ -7,7 +7,7 @@ import pytest
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.time.moment import AtOffsets, parsed
+from lakehouse.semantics.time.moment import AtOffsets, moment_from_text
 
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake
@@ -27,7 +27,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     ],
 )  # fmt: skip
 def test_offsets(story, offsets, version):
-    assert History(story.layout, "visits").at(parsed(f"offsets:{offsets}")) == version
+    assert History(story.layout, "visits").at(moment_from_text(f"offsets:{offsets}")) == version
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_offsets(story, offsets, version):
 )
 def test_offsets_without_a_version(story, offsets, said):
     with pytest.raises(LakehouseError, match=said):
-        History(story.layout, "visits").at(parsed(f"offsets:{offsets}"))
+        History(story.layout, "visits").at(moment_from_text(f"offsets:{offsets}"))
 
 
 def test_offsets_of_all_topics_of_a_table(tmp_path):
@@ -52,10 +52,10 @@ def test_offsets_of_all_topics_of_a_table(tmp_path):
         lake.tick(tick, (topic, "ann", 0, 100, "v"))
         table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    actual = [History(layout, "visits").at(parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
+    actual = [History(layout, "visits").at(moment_from_text(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
     assert actual == [1, 2]
     with pytest.raises(ConfigError, match="one for every partition with records; add views/0=1 "):
-        History(layout, "visits").at(parsed("offsets:clicks/0=1"))
+        History(layout, "visits").at(moment_from_text("offsets:clicks/0=1"))
 
 
 def test_offsets_of_a_recreated_topic(tmp_path):

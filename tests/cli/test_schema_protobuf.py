@@ -82,7 +82,7 @@ def test_pull_check_and_an_application_with_the_pinned_columns(
     assert words(lakehouse("schema", "pull", "--app", "app.py").out).endswith("version 1: unchanged.")
     script = Script(folder=folder)
     script.run("CREATE STREAM s WITH (KAFKA_TOPIC='pb-pull', FORMAT='PROTOBUF');")
-    (entry,) = script.catalog.declared.values()
+    (entry,) = script.catalog.entries.values()
     assert [f"{column.name} {column.kind}" for column in entry.columns] == [
         "ID BIGINT", "SHOP VARCHAR(STRING)", "CITY VARCHAR(STRING)", "AMOUNT STRUCT<CENTS BIGINT>", "AT TIMESTAMP",
     ]  # fmt: skip

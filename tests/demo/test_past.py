@@ -16,7 +16,7 @@ import lakehouse as lh
 from examples.year_of_flights import flights
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.semantics.time.moment import AtTick, parsed
+from lakehouse.semantics.time.moment import AtTick, moment_from_text
 
 if TYPE_CHECKING:
     from lakehouse.kafka.embedded.broker import Broker
@@ -79,14 +79,14 @@ def test_planes_in_the_air(broker: Broker, lake: Any) -> None:
     proofs = one.prove(table, AtTick(2), topic=f"{topic}-changelog")
     assert [proof.origin for proof in proofs] == ["version", "bronze", "changelog"]
     assert [proof.refused for proof in proofs] == [None, None, None]
-    assert {proof.content for proof in proofs} == {one.checkout(table, "in_the_air_then", parsed(AT))}
+    assert {proof.content for proof in proofs} == {one.checkout(table, "in_the_air_then", moment_from_text(AT))}
     assert {r["tailnum"] for r in one.read(table, at=AT).collect()} == truth.keys()
 
     # Explain says why: the record that makes the difference came in tick 2.
     plane = next(
         r.key.decode() for r in late if r.key is not None and knew.get(r.key.decode()) != truth.get(r.key.decode())
     )
-    (then,), (by_then,) = one.explain(table, plane, parsed(AT)), one.explain(table, plane, AtTick(1))
+    (then,), (by_then,) = one.explain(table, plane, moment_from_text(AT)), one.explain(table, plane, AtTick(1))
     assert then.agrees
     assert by_then.agrees
     assert then.steps[-1].position.tick == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.formats.values.connect_meaning import MICROS_OF_UNIT, Meaning, meaning_of_start
+from lakehouse.formats.values.connect_meaning import MICROS_OF_UNIT, ValueMeaning, meaning_of_start
 from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.names.debezium_options import DebeziumOptions
 
@@ -20,7 +20,7 @@ def decimal(scale: Any) -> dict[str, Any]:
     return {"type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": scale}}
 
 
-def meaning(types: dict[str, Any], options: DebeziumOptions = NOTHING_DECLARED) -> Meaning | None:
+def meaning(types: dict[str, Any], options: DebeziumOptions = NOTHING_DECLARED) -> ValueMeaning | None:
     fields = [{"field": name} | kind for name, kind in types.items()]
     start = json.dumps({"schema": {"type": "struct", "fields": fields}})[:-1] + ", "
     return meaning_of_start(start.encode(), COLUMNS, options, is_row_alone=True)
@@ -40,8 +40,8 @@ def meaning(types: dict[str, Any], options: DebeziumOptions = NOTHING_DECLARED) 
     ],
 )
 def test_a_decimal_s_text(amount: dict[str, Any], number: int | None) -> None:
-    assert meaning({"amount": amount}) == Meaning(fits=True, of_values=(number, None))
-    assert meaning({"AMOUNT": amount}) == Meaning(fits=True, of_values=(number, None)), "names are in any case"
+    assert meaning({"amount": amount}) == ValueMeaning(fits=True, numbers=(number, None))
+    assert meaning({"AMOUNT": amount}) == ValueMeaning(fits=True, numbers=(number, None)), "names are in any case"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_decimal_s_text(amount: dict[str, Any], number: int | None) -> None:
 )
 def test_a_moment_s_number(made: str, unit: str | None) -> None:
     number = None if unit is None else MICROS_OF_UNIT[unit]
-    assert meaning({"made": {"type": "int64", "name": made}}) == Meaning(fits=True, of_values=(None, number))
+    assert meaning({"made": {"type": "int64", "name": made}}) == ValueMeaning(fits=True, numbers=(None, number))
 
 
 @pytest.mark.parametrize(
@@ -69,20 +69,22 @@ def test_a_moment_s_number(made: str, unit: str | None) -> None:
     ],
 )
 def test_a_type_that_only_the_rule_can_judge(name: str, kind: dict[str, Any]) -> None:
-    assert meaning({name: kind}) == Meaning(fits=False, of_values=(None, None))
+    assert meaning({name: kind}) == ValueMeaning(fits=False, numbers=(None, None))
 
 
 def test_a_field_without_a_schema_is_as_declared() -> None:
     options = DebeziumOptions(decimals="precise", times=(("made", "micros"),))
-    assert meaning({}, options) == Meaning(fits=True, of_values=(1, MICROS_OF_UNIT["micros"]))
-    assert meaning({"amount": decimal("2")}, options) == Meaning(fits=True, of_values=(100, MICROS_OF_UNIT["micros"]))
+    assert meaning({}, options) == ValueMeaning(fits=True, numbers=(1, MICROS_OF_UNIT["micros"]))
+    assert meaning({"amount": decimal("2")}, options) == ValueMeaning(
+        fits=True, numbers=(100, MICROS_OF_UNIT["micros"])
+    )
 
 
 def test_an_event_s_row_is_in_after() -> None:
     after = {"field": "after", "fields": [{"field": "amount"} | decimal("4")]}
     start = json.dumps({"schema": {"fields": [after]}})[:-1] + ","
-    assert meaning_of_start(start.encode(), COLUMNS, DebeziumOptions(), is_row_alone=False) == Meaning(
-        fits=True, of_values=(1, None)
+    assert meaning_of_start(start.encode(), COLUMNS, DebeziumOptions(), is_row_alone=False) == ValueMeaning(
+        fits=True, numbers=(1, None)
     )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
@@ -468,7 +468,7 @@ def test_a_stream_is_read_with_marks_or_without_them() -> None:
 def test_a_delete_has_the_time_of_the_change(envelope: Any, deleted_ms: int | None) -> None:
     data = None if envelope is None else json.dumps(envelope).encode()
     record = Record("shop.orders", "id", 0, 0, 1, None, data, 1, 1)
-    assert decode_record(source("name string"), record) == Decoded(None, None, deleted_ms)
+    assert decode_record(source("name string"), record) == DecodedRecord(None, None, deleted_ms)
     for options in ({"event_time": "name"}, {"event_time": "rowtime"}, {"flattened": True}):
         other = source("name timestamp, op string", **options)
         outcome = decode_record(other, record)
@@ -479,9 +479,9 @@ def test_a_truncate_is_a_row_s_end_only_for_latest() -> None:
     changes = lh.debezium("shop.orders", key="id int", schema="name string", truncates="apply")
     (latest,), truncate = changes.latest("t").stream.sources, {"op": "t", "source": {"ts_ms": 7}}
     record = Record("shop.orders", "id", 0, 0, 1, None, json.dumps(truncate).encode(), 1, 1)
-    assert decode_record(latest, record) == Decoded(None, None, 7, truncates=True)
+    assert decode_record(latest, record) == DecodedRecord(None, None, 7, truncates=True)
     escaped = Record("shop.orders", "id", 0, 0, 1, None, rb'{"op": "\u0074"}', 1, 1)
-    assert decode_record(latest, escaped) == Decoded(None, None, None, truncates=True)
+    assert decode_record(latest, escaped) == DecodedRecord(None, None, None, truncates=True)
     for reader in (changes.filter("name = 'a'").latest("t"), changes.group_by("name").agg(n=lh.count()).table("t")):
         (other,) = reader.stream.sources
         assert "op t" in str(decode_record(other, record))

@@ -27,7 +27,7 @@ from lakehouse.formats.written_form import (
     encode_written_value,
 )
 from lakehouse.ksql.script import application
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.expression.schema import Column, parse_schema
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
@@ -393,7 +393,7 @@ def test_a_stream_in_sql_is_validated_and_keeps_its_names_in_any_case() -> None:
         for n, (key, value) in enumerate(parts)
     ]
     outcomes = [decode_record(source, record, lambda *_: writers) for record in records]
-    assert isinstance(outcomes[0], Decoded)
+    assert isinstance(outcomes[0], DecodedRecord)
     reasons = [bad.reason for bad in outcomes if isinstance(bad, BadRecord)]
     assert [reason.partition(": expected")[0] for reason in reasons] == [
         "value: schema 7: /cost", "value: schema 7: the whole", "key: schema 6: the whole",

@@ -21,7 +21,7 @@ from lakehouse.formats.decode import decode_columns, decode_record, reason_not_f
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import decode_written_key, decode_written_value, encode_written_value
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.app import App
 from lakehouse.plan.expression.schema import parse_schema
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
@@ -89,9 +89,9 @@ def record(value: bytes | None, key: bytes = b"\x10\x07") -> Record:
 def test_a_row_by_the_file(folder: Path) -> None:
     source = source_of(folder)
     data = encode_value(source.value_format, source.value, ROW)
-    assert decode_record(source, record(data)) == Decoded({"id": 7}, ROW)
+    assert decode_record(source, record(data)) == DecodedRecord({"id": 7}, ROW)
     absent = decode_record(source, record(b""))
-    assert isinstance(absent, Decoded)
+    assert isinstance(absent, DecodedRecord)
     assert absent.value is not None
     assert (absent.value["city"], absent.value["home"], absent.value["tags"], absent.value["few"]) == (
         "",
@@ -99,7 +99,7 @@ def test_a_row_by_the_file(folder: Path) -> None:
         [],
         None,
     )
-    assert decode_record(source, record(None)) == Decoded({"id": 7}, None)
+    assert decode_record(source, record(None)) == DecodedRecord({"id": 7}, None)
     assert str(parse_format(source.value_format)) == source.value_format
 
 
@@ -201,7 +201,7 @@ def test_what_was_read_is_written_as_people_write_it(folder: Path) -> None:
     written = decode_written_value(source, data)
     assert (written["city"], written["n"], written["home"], written["raw"]) == ("Rome", -(2**63), {"zip": 7}, "AP8=")
     again = encode_written_value(source, written)
-    assert decode_record(source, record(again)) == Decoded({"id": 7}, ROW)
+    assert decode_record(source, record(again)) == DecodedRecord({"id": 7}, ROW)
     assert decode_written_key(source, b"\x10\x07") == 7
 
 

@@ -8,7 +8,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_columns, decode_record
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.record import Record
 
@@ -25,26 +25,26 @@ def record(key: bytes | None, value: bytes | None) -> Record:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        (ONE, b'{"a":5}', Decoded({"id": 1}, {"a": 5})),
-        (None, b'{"a":5}', Decoded(None, {"a": 5})),
-        (ONE, None, Decoded({"id": 1}, None)),
-        (ONE, b"null", Decoded({"id": 1}, None)),
-        (ONE, b"{}", Decoded({"id": 1}, {"a": None})),
-        (None, None, Decoded(None, None)),
+        (ONE, b'{"a":5}', DecodedRecord({"id": 1}, {"a": 5})),
+        (None, b'{"a":5}', DecodedRecord(None, {"a": 5})),
+        (ONE, None, DecodedRecord({"id": 1}, None)),
+        (ONE, b"null", DecodedRecord({"id": 1}, None)),
+        (ONE, b"{}", DecodedRecord({"id": 1}, {"a": None})),
+        (None, None, DecodedRecord(None, None)),
         (ONE, b'{"a":"x"}', BadRecord("value: field a: expected int, found 'x'")),
         (b"1", b'{"a":"x"}', BadRecord(f"key: {NO_INT}")),
         (ONE, b"", BadRecord("value: expected a JSON object, found nothing")),
         (b"1", None, BadRecord(f"key: {NO_INT}")),
     ],
 )
-def test_records(key: bytes | None, value: bytes | None, expected: Decoded | BadRecord) -> None:
+def test_records(key: bytes | None, value: bytes | None, expected: DecodedRecord | BadRecord) -> None:
     assert decode_record(SOURCE, record(key, value)) == expected
 
 
 @pytest.mark.parametrize("key", [b"null", b"{}", b'{"X":"a"}', b'{"x":null,"y":null}'])
 def test_a_key_of_several_columns_is_null_if_all_are(key: bytes) -> None:
-    assert decode_record(PAIR, record(key, b"{}")) == Decoded(None, {"a": None})
-    assert decode_record(PAIR, record(b'{"y":1}', b"{}")) == Decoded({"x": None, "y": 1}, {"a": None})
+    assert decode_record(PAIR, record(key, b"{}")) == DecodedRecord(None, {"a": None})
+    assert decode_record(PAIR, record(b'{"y":1}', b"{}")) == DecodedRecord({"x": None, "y": 1}, {"a": None})
 
 
 def test_records_that_spark_hands_over_one_by_one() -> None:

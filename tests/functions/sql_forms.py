@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.moment import MONTHS, UNITS_MS
 from lakehouse.ksql.function.record import Function, Signature
 from lakehouse.ksql.function.sql import Sql
@@ -62,8 +62,8 @@ def spark_text(text: str) -> Sql:
 
 
 @cache
-def _visible() -> Visible:
-    return Visible(tuple(ScopeColumn(name.upper(), "X", Sql(f"`{name}`", kind)) for name, kind in _kinds().items()))
+def _visible() -> ColumnScope:
+    return ColumnScope(tuple(ScopeColumn(name.upper(), "X", Sql(f"`{name}`", kind)) for name, kind in _kinds().items()))
 
 
 @cache

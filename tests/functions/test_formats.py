@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
@@ -74,7 +74,7 @@ def spark_text(text: str) -> str:
     assert isinstance(query, s.Query)
     assert query.items[0].expression is not None
     columns = [ScopeColumn(name.upper(), "X", Sql(f"`{name}`", kind_of(kind))) for name, kind in COLUMNS.items()]
-    return Visible(tuple(columns)).sql(query.items[0].expression).text
+    return ColumnScope(tuple(columns)).sql(query.items[0].expression).text
 
 
 @pytest.mark.parametrize("seed", seeds(1))

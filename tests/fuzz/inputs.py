@@ -28,7 +28,7 @@ from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.scenario.scenario import build_records, load_application, read_scenario
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import moment_of, parsed
+from lakehouse.semantics.time.moment import moment_from_text, moment_of
 from lakehouse.settings.config import load
 
 STREAM = lh.stream("orders", key="id string", schema="a bigint, s string, at timestamp, l array<int>, d decimal(10, 2)")
@@ -205,7 +205,8 @@ INPUTS = (
         "LAKE_PATH=/srv/lake", "KAFKA_OPTIONS={\"a\": \"b\"}", "SPARK_MEMORY=3g", "RUN_TRIGGER_SECONDS=0.5",
         "UPKEEP_KEEP_VERSIONS=7 days", "METRICS_PORT=9108", "AIRFLOW_USERS={\"a\": \"admin\"}", "LINEAGE_URL=http://c/")),
     Input("moment", moment_of, ("2026-01-31T12:00:00Z", "2026-01-31", "source:16/B374D848")),
-    Input("moment of a command", parsed, ("tick:7", "version:3", "commit:2026-01-31", "offsets:t/0=5", "now", "12")),
+    Input("moment of a command", moment_from_text, ("tick:7", "version:3", "commit:2026-01-31", "offsets:t/0=5", "now",
+        "12")),
     Input("moment of the page", past.parse_moment, ("tick:7", "2026-01-31T12:00+02:00", "now")),
     Input("offsets", lambda text: moment_of(offsets=text), ("orders/0=120,orders/1=7", "t/0=0")),
     Input("key of a command", lambda text: parse_key(text, STREAM.columns[:1]), ("ann", '{"id": "x"}', "a,b")),

@@ -150,10 +150,10 @@ def test_a_lake_restored_from_the_topics_alone_goes_on(lake, cluster, send, reco
 
     second = lake("second")
     for sink in sinks:
-        assert isinstance(sink.of, lh.Table)
-        count = second.restore(sink.of, sink.topic)
-        assert rows(second, sink.of) == rows(first, sink.of)
-        assert count == len(rows(first, sink.of))
+        assert isinstance(sink.source, lh.Table)
+        count = second.restore(sink.source, sink.topic)
+        assert rows(second, sink.source) == rows(first, sink.source)
+        assert count == len(rows(first, sink.source))
     with pytest.raises(StorageError, match="table 'last' exists"):
         second.restore(last, "pub-last")
     more = [order(n, customers[n % 3], "0.01", 1 / 3, n % 2) for n in range(40, 47)]

@@ -12,7 +12,7 @@ from lakehouse.errors import JobFailed, PlanError
 from lakehouse.kafka.publish import Publisher
 from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import Choice, count_quarantined_records
+from lakehouse.lake.record.quarantine import QuarantineChoice, count_quarantined_records
 from lakehouse.run.job import transactions
 from lakehouse.run.repair.fixes import fixed_records
 
@@ -36,7 +36,7 @@ def test_a_fixed_record_reaches_a_streams_topic_once(lake, cluster, send, record
 
     assert published() == [1, 3]
     fixes = {1: b'{"n": 2}', 3: b'{"n": -4}'}
-    made = fixed_records(layout, app, "raw", Choice(), lambda record: fixes[record.offset])
+    made = fixed_records(layout, app, "raw", QuarantineChoice(), lambda record: fixes[record.offset])
     one.replay(app, "raw", made.fixed, reason="the sender wrote words")
     assert count_quarantined_records(layout, "raw") == (2, 0)
     assert published() == [1, 3, 2], "the other one does not pass the filter"
@@ -75,7 +75,7 @@ def test_a_fix_amid_ticks_that_are_published_in_part_comes_after_them(
             one.run(app, until="caught_up")
     with pytest.raises(PlanError, match="erase: topic 'fix-much-copy' has 4 records of ticks that are not through"):
         refuse_partial(layout, "erase")
-    made = fixed_records(layout, app, "much", Choice(), lambda record: b'{"n": 0}')
+    made = fixed_records(layout, app, "much", QuarantineChoice(), lambda record: b'{"n": 0}')
     one.replay(app, "much", made.fixed, reason="the sender wrote a word")
     one.run(app, until="caught_up")
     assert [json.loads(message.value())["n"] for message in records("fix-much-copy")] == [*range(1, 12), 0]

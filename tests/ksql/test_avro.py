@@ -69,7 +69,7 @@ def columns(folder: Path, statement: str) -> list[str]:
     """Return the columns of the stream or table that a statement declares."""
     script = Script(folder=folder)
     script.run(statement)
-    (entry,) = script.catalog.declared.values()
+    (entry,) = script.catalog.entries.values()
     return [f"{c.name} {c.kind}{' KEY' * c.is_key}" for c in entry.columns]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import NeedsSpark, SqlError
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.page import functions_page
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
@@ -26,7 +26,7 @@ def compiled(text: str) -> str:
     query = parse(f"SELECT {text} FROM x")
     assert isinstance(query, s.Query)
     assert query.items[0].expression is not None
-    return Visible(()).sql(query.items[0].expression).text
+    return ColumnScope(()).sql(query.items[0].expression).text
 
 
 @pytest.mark.parametrize(("name", "text", "wanted"), CASES, ids=[text for _, text, _ in CASES])

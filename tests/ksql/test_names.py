@@ -10,7 +10,7 @@ import pytest
 from sqlglot.dialects.spark import Spark
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import statement as s
@@ -53,7 +53,7 @@ def syntax_tree(text: str) -> t.Expr:
 def compiled(word: str) -> Iterator[tuple[str, object]]:
     """Each case's Spark SQL, where the column, or the field, has this name."""
     number, struct = column_sql(word, k.INTEGER), column_sql("inside", k.struct_of({word: k.INTEGER}))
-    scope = Visible((ScopeColumn("N", "S", number), ScopeColumn("INSIDE", "S", struct)))
+    scope = ColumnScope((ScopeColumn("N", "S", number), ScopeColumn("INSIDE", "S", struct)))
     for text, wanted in [*CASES, *((text.format(f"`{word}`"), wanted) for text, wanted in FIELD_CASES)]:
         yield scope.sql(syntax_tree(text)).text, wanted
 

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.formats.decode import decode_record
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.parser import parse
-from lakehouse.model.model import Decoded
+from lakehouse.model.model import DecodedRecord
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.origin import Source
 from lakehouse.run.scenario.compare import is_same_value
@@ -66,7 +66,7 @@ def shown(value: Any) -> Any:
 def compiled(text: str) -> str:
     """The Spark SQL of an expression in ksqlDB's SQL."""
     query = parse(f"SELECT {text} FROM x")
-    return Visible(()).sql(query.items[0].expression).text  # type: ignore[union-attr, arg-type]
+    return ColumnScope(()).sql(query.items[0].expression).text  # type: ignore[union-attr, arg-type]
 
 
 def check_golden_cases(spark: SparkSession, cases: list[tuple[str, str, Any]]) -> None:
@@ -168,7 +168,7 @@ def test_json_in_any_case_is_the_rule_in_python(
     for row in frame.collect():
         text = texts[row["rowoffset"]]
         wanted = decode_record(source, Record("t", "id", 0, row["rowoffset"], 0, None, text.encode(), 1, 0))
-        assert row["_bad"] == (not isinstance(wanted, Decoded)), text
-        if isinstance(wanted, Decoded) and wanted.value is not None:
+        assert row["_bad"] == (not isinstance(wanted, DecodedRecord)), text
+        if isinstance(wanted, DecodedRecord) and wanted.value is not None:
             values = row.asDict(recursive=True)
             assert {name: values[name] for name in wanted.value} == wanted.value, text

@@ -205,7 +205,7 @@ def test_names_that_try_to_break_out_are_refused_or_plain(
         script = Script()
         with suppress(LakehouseError):
             script.run(text)
-        for entry in script.catalog.declared.values():
+        for entry in script.catalog.entries.values():
             columns = entry.relation.node.columns
             names = [entry.name, *(column.name for column in columns)]
             assert [name for name in names if not re.fullmatch(r"\w+", name, re.ASCII)] == []
@@ -220,7 +220,7 @@ def text_in(name: str) -> str:
 
 @pytest.mark.parametrize("value", BROKEN_OUT)
 def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
-    from lakehouse.ksql.expression.expression import Visible
+    from lakehouse.ksql.expression.expression import ColumnScope
     from lakehouse.model.evaluate import evaluate
     from lakehouse.plan.expression.expression import Expression
 
@@ -229,5 +229,5 @@ def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
         query = parse(f"SELECT {quoted} FROM x")
         assert isinstance(query, s.Query)
         assert query.items[0].expression is not None
-        made = Visible(()).sql(query.items[0].expression).text
+        made = ColumnScope(()).sql(query.items[0].expression).text
         assert evaluate(Expression(made), {}) == text

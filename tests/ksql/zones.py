@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from zoneinfo import ZoneInfo, available_timezones
 
-from lakehouse.ksql.expression.expression import Visible
+from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.parser import parse
@@ -85,7 +85,7 @@ def compiled(text: str) -> str:
     node = query.items[0].expression  # type: ignore[union-attr]
     assert node is not None
     ready = {Name("MS"): Sql("ms", k.BIGINT), Name("ZONE"): Sql("zone", k.STRING)}
-    return Visible((), precomputed=ready).sql(node).text
+    return ColumnScope((), precomputed=ready).sql(node).text
 
 
 def forms() -> dict[str, str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakehouse as lh
-from lakehouse.lake.moment.answer import Answered
+from lakehouse.lake.moment.answer import QueryAnswer
 from lakehouse.lake.row.difference import difference  # registers how a difference is shown
 from lakehouse.markup.text import ROWS_SHOWN, to_html_table, to_safe_html
 from lakehouse.run.audit.finding import Audit, Missing, PartitionAudit, Problem
@@ -72,7 +72,7 @@ def record(text: str) -> Record:
 
 STEP = RowStep(Position(1, 0, "orders", 0, 7), "inserted", {"v": HOSTILE}, 0, record(HOSTILE), HOSTILE, HOSTILE)
 EVERY = {
-    "answer": Answered(pa.table({HOSTILE: [HOSTILE, None], "n": [1999, 2]})),
+    "answer": QueryAnswer(pa.table({HOSTILE: [HOSTILE, None], "n": [1999, 2]})),
     "difference": Difference(
         added=1, changes=[{"change": "added", "key": {"id": HOSTILE}, "before": None, "after": {HOSTILE: HOSTILE}}]
     ),
@@ -101,7 +101,7 @@ def test_a_record_does_nothing_in_a_browser(name: str) -> None:
 
 
 def test_values_are_shown_as_they_are() -> None:
-    html = Answered(pa.table({"year": [1999], "ok": [True], "none": pa.array([None], pa.string())}))._repr_html_()
+    html = QueryAnswer(pa.table({"year": [1999], "ok": [True], "none": pa.array([None], pa.string())}))._repr_html_()
     assert ">1999</td>" in html
     assert ">true</td>" in html
     assert ">null</td>" in html

@@ -23,7 +23,7 @@ from lakehouse.plan.evolution.fingerprint import fingerprint_text, table_fingerp
 from lakehouse.plan.operator import Expire
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 from lakehouse.testing import Replay
 
 SCHEMA = "n bigint, at timestamp, word string, tags array<string>"
@@ -38,7 +38,7 @@ def counts(stream: Stream | None = None, *group: str, **options: Any) -> Table:
     return (stream or orders()).group_by(*(group or ("id",))).agg(n=lh.count()).table("t", **options)
 
 
-def hourly(window: Declared | None = None, **options: Any) -> Table:
+def hourly(window: DeclaredWindow | None = None, **options: Any) -> Table:
     made = lh.tumbling("1 hour", grace="10 minutes") if window is None else window
     return orders().group_by("id").window(made).agg(n=lh.count()).table("t", **options)
 

@@ -24,7 +24,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.plan.written.canonical import canonical_sql
-from lakehouse.semantics.operators.stream_join import Within
+from lakehouse.semantics.operators.stream_join import JoinWindow
 
 
 @given(st.lists(st.sampled_from(["  ", "\n", "\t", " /* so */ "]), min_size=6, max_size=6), st.booleans())
@@ -103,7 +103,7 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
         Crossings: "alert table when on",
         TableJoin: "stream table on how prefix as_of broadcast indicator",
-        StreamJoin: "left right how within prefix", Within: "before after grace eager",
+        StreamJoin: "left right how within prefix", JoinWindow: "before after grace eager",
         RowsOf: "table", RowsJoin: "left right how prefix indicator",
         ForeignKeyJoin: "left right on how prefix indicator",
         Stream: "source key columns steps",

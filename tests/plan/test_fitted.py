@@ -10,7 +10,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression.fit_values import Fitted
+from lakehouse.plan.expression.fit_values import TypeFit
 
 MOMENT = datetime(2020, 1, 1, 12, tzinfo=UTC)
 FITS: list[tuple[str, Any, Any]] = [
@@ -40,14 +40,14 @@ UNFIT: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("kind", "value", "wanted"), FITS)
 def test_fits(kind: str, value: Any, wanted: Any) -> None:
-    made = Fitted(kind)(value)
+    made = TypeFit(kind)(value)
     assert (made, str(made)) == (wanted, str(wanted))
 
 
 @pytest.mark.parametrize(("kind", "value"), UNFIT)
 def test_does_not_fit(kind: str, value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
-        Fitted(kind)(value)
+        TypeFit(kind)(value)
 
 
 def test_a_zero_that_does_not_fit_is_refused() -> None:

@@ -49,10 +49,10 @@ class Adding:
     """A function that is an object."""
 
     def __init__(self, what: int) -> None:
-        self.what = what
+        self.label = what
 
     def __call__(self, value: int) -> int:
-        return value + self.what
+        return value + self.label
 
 
 def test_names_comments_and_formatting_do_not_matter() -> None:

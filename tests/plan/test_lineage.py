@@ -14,7 +14,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.airflow import manifest
-from lakehouse.plan.lineage.graph import Graph, Point
+from lakehouse.plan.lineage.graph import Graph, GraphNode
 from lakehouse.plan.lineage.picture import as_svg
 from lakehouse.settings.config import load
 
@@ -116,11 +116,11 @@ def test_as_a_picture(app: lh.App) -> None:
         start, end = (places[f"{node.kind} {node.name}"] for node in (edge.start, edge.end))
         assert start[0] < end[0], f"{edge.start.name} is to the left of {edge.end.name}"
     texts = {text.text for text in ElementTree.fromstring(drawing.svg()).iter("{http://www.w3.org/2000/svg}text")}
-    assert {", ".join(edge.how) for edge in drawing.graph.edges if edge.how} <= texts
+    assert {", ".join(edge.relations) for edge in drawing.graph.edges if edge.relations} <= texts
 
 
 def test_a_picture_holds_no_markup_of_a_name() -> None:
-    drawn = as_svg(Graph((Point("table", "<script>alert(1)</script>&"),), ()))
+    drawn = as_svg(Graph((GraphNode("table", "<script>alert(1)</script>&"),), ()))
     assert "<script" not in drawn
     assert set(boxes(drawn)) == {"table <script>alert(1)</script>&"}
 

@@ -12,7 +12,7 @@ from lakehouse.plan.databases.log_position import (
     find_bounds,
     log_of,
 )
-from lakehouse.semantics.time.moment import AtOffsets, moment_of, parsed
+from lakehouse.semantics.time.moment import AtOffsets, moment_from_text, moment_of
 
 POSTGRES, MYSQL, SQLSERVER = (log_of(name) for name in ("postgresql", "mysql", "sqlserver"))
 
@@ -110,9 +110,9 @@ def test_a_moment_names_a_position() -> None:
         return AtOffsets({})
 
     assert moment_of("source:16/B3", find_source=find) == AtOffsets({})
-    assert parsed(" lsn:16/B4", find) == AtOffsets({})
+    assert moment_from_text(" lsn:16/B4", find) == AtOffsets({})
     assert positions == ["16/B3", "16/B4"]
     with pytest.raises(ConfigError, match="only the application knows"):
-        parsed("source:16/B3")
+        moment_from_text("source:16/B3")
     with pytest.raises(ConfigError, match="found at and tick"):
         moment_of("source:16/B3", tick=3, find_source=find)

@@ -60,7 +60,7 @@ def test_merge_reads_all_topics_through_their_schemas() -> None:
     merged = orders.merge(others, orders.filter("n > 1"))
     assert merged.topics == ("orders", "others")
     assert [source.name for source in merged.sources] == ["orders", "others"]
-    assert merged.what == "stream 'orders + others + orders'"
+    assert merged.label == "stream 'orders + others + orders'"
     assert shown(merged) == shown(orders)
 
 

@@ -13,7 +13,7 @@ from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, meeting_streams
-from lakehouse.semantics.operators.stream_join import Within
+from lakehouse.semantics.operators.stream_join import JoinWindow
 
 from ..graphs import BIG, CUSTOMER, ORDERS, TOTALS
 
@@ -22,15 +22,15 @@ MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
 
 
-def within(stream: Stream) -> Within:
+def within(stream: Stream) -> JoinWindow:
     assert isinstance(stream.source, StreamJoin)
     return stream.source.within
 
 
 def test_the_window() -> None:
-    assert within(ORDERS.join(PAID, within="1 minute")) == Within(MINUTE, MINUTE, DAY - 2 * MINUTE, eager=True)
-    assert within(ORDERS.join(PAID, after="1 minute", grace="1 hour")) == Within(0, MINUTE, 60 * MINUTE)
-    assert within(ORDERS.join(PAID, before="1 minute", grace="0 minutes")) == Within(MINUTE, 0, 0)
+    assert within(ORDERS.join(PAID, within="1 minute")) == JoinWindow(MINUTE, MINUTE, DAY - 2 * MINUTE, eager=True)
+    assert within(ORDERS.join(PAID, after="1 minute", grace="1 hour")) == JoinWindow(0, MINUTE, 60 * MINUTE)
+    assert within(ORDERS.join(PAID, before="1 minute", grace="0 minutes")) == JoinWindow(MINUTE, 0, 0)
     assert within(ORDERS.join(PAID, within="2 days")).grace == 0
     assert within(ORDERS.join(PAID, within="0 minutes")).before == 0
 

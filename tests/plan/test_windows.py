@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 from lakehouse.semantics.time.window import DAY_MS, Hopping, Session, Sliding, Window
 
 HOUR = 3_600_000
@@ -23,13 +23,13 @@ HOUR = 3_600_000
         (lh.session("1 hour", grace="1 second"), Session(HOUR, 1_000)),
     ],
 )
-def test_a_declared_grace_is_kept(declared: Declared, window: Window) -> None:
+def test_a_declared_grace_is_kept(declared: DeclaredWindow, window: Window) -> None:
     assert declared.resolve_window(final=False) == declared.resolve_window(final=True) == window
 
 
 @pytest.mark.parametrize("declared", [lh.tumbling("1 hour"), lh.hopping("1 hour", "1 minute"), lh.sliding("1 hour"),
                                       lh.session("1 hour")])  # fmt: skip
-def test_the_default_grace_is_the_rest_of_a_day_and_nothing_for_final_results(declared: Declared) -> None:
+def test_the_default_grace_is_the_rest_of_a_day_and_nothing_for_final_results(declared: DeclaredWindow) -> None:
     assert declared.resolve_window(final=False).grace == DAY_MS - HOUR
     assert declared.resolve_window(final=True).grace == 0
 
@@ -53,6 +53,6 @@ def test_a_window_longer_than_a_day_has_no_grace() -> None:
         (lambda: lh.session("never"), "session: gap='never': expected a duration"),
     ],
 )  # fmt: skip
-def test_refused(declare: Callable[[], Declared], message: str) -> None:
+def test_refused(declare: Callable[[], DeclaredWindow], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         declare()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.record import Record
@@ -181,7 +181,7 @@ def check(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
         if row["_bad"] or isinstance(item, BadRecord):
             same = row["_bad"] and isinstance(item, BadRecord)
         else:
-            assert isinstance(item, Decoded)
+            assert isinstance(item, DecodedRecord)
             same = (item.value is None) == row["_tombstone"] and (item.value is None or _same(item.value, result))
         if not same:
             differences.append((record.value, row["_bad"], result, item))

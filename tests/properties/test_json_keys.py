@@ -13,7 +13,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.markup.plain import finite_or_text
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 
@@ -72,7 +72,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
         if isinstance(item, BadRecord):
             same = bool(row["_bad"])
         else:
-            assert isinstance(item, Decoded)
+            assert isinstance(item, DecodedRecord)
             is_null = item.key is None
             same = not row["_bad"] and row["_null_key"] == is_null
             same = same and _shown((item.key or {"id": None})["id"]) == _shown(json.loads(row["id"])["id"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.formats.codec.registered import ID_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
 from tests.properties import test_json, test_json_keys
@@ -60,7 +60,7 @@ def test_spark_reads_keys_as_the_rule_does(spark: SparkSession, seed: int) -> No
     for record, row in zip(records, published.rows_of_frame(frame), strict=True):
         item = decode_record(source, record)
         assert row["_bad"] == isinstance(item, BadRecord), record.key
-        if isinstance(item, Decoded):
+        if isinstance(item, DecodedRecord):
             good_count += item.key is not None
             assert (row["_null_key"], row["id"]) == (item.key is None, (item.key or {"id": None})["id"]), record.key
     assert good_count > 10

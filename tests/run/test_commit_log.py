@@ -61,11 +61,11 @@ def test_a_tick_is_found_without_reading_the_whole_log(tick: int, files: int) ->
 
 def test_a_time_is_found_without_reading_the_whole_log() -> None:
     counted = Counted(COMMITS, first=5_000)
-    assert counted.log.first(lambda said: said.time_ms > 1000 + 7_000) == 7_001
+    assert counted.log.find_first(lambda said: said.time_ms > 1000 + 7_000) == 7_001
     assert counted.log.oldest_version() == 5_000
     assert counted.opened <= 60
-    assert counted.log.first(lambda said: said.time_ms > 10**6) is None
-    assert counted.log.at(4_999) is None
+    assert counted.log.find_first(lambda said: said.time_ms > 10**6) is None
+    assert counted.log.commit_at(4_999) is None
 
 
 def test_only_the_newest_commits_are_read_if_they_are_enough() -> None:

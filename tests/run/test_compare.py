@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.model.event import Late
+from lakehouse.model.event import LateRecord
 from lakehouse.run.scenario.compare import compare
 from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
@@ -29,8 +29,11 @@ RESULT = Result(
     changelogs={"tumbled": [Change(TUMBLED, {"n": 2}, 5, AT)], "sessions": [Change(SESSION, None, 4, AT)]},
     topics={"out": [Change(TUMBLED, {"n": 2}, 5, AT)]},
     late={
-        "tumbled": [Late(Identity("id", 1, 5), AT, Span(0, 10)), Late(Identity("id", 0, 7), AT, Span(10, 20))],
-        "ordered": [Late(Identity("id", 0, 3), AT, None)],
+        "tumbled": [
+            LateRecord(Identity("id", 1, 5), AT, Span(0, 10)),
+            LateRecord(Identity("id", 0, 7), AT, Span(10, 20)),
+        ],
+        "ordered": [LateRecord(Identity("id", 0, 3), AT, None)],
     },
 )
 TIME = {"start": 0, "end": 10, "type": "time"}

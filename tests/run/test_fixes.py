@@ -18,7 +18,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import (
     ALL_RECORDS,
-    Choice,
+    QuarantineChoice,
     RecordPlace,
     count_open_by_stream,
     count_quarantined_records,
@@ -26,7 +26,7 @@ from lakehouse.lake.record.quarantine import (
     read_reasons,
 )
 from lakehouse.lake.record.writer_schemas import LakeSchemas
-from lakehouse.model.model import Decoded
+from lakehouse.model.model import DecodedRecord
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.repair.fixes import (
     Edit,
@@ -109,12 +109,12 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
     ids=["text", "place", "value", "key"],
 )
 def test_what_a_function_may_not_return(lake: Layout, fix: Any, said: str) -> None:
-    made = fixed_records(lake, app(), "orders", Choice(places=(RecordPlace("orders", 0, 0),)), fix)
+    made = fixed_records(lake, app(), "orders", QuarantineChoice(places=(RecordPlace("orders", 0, 0),)), fix)
     assert (made.fixed, [item.reason for item in made.bad]) == ((), [said])
 
 
 def test_an_edit(lake: Layout) -> None:
-    one = Choice(places=(RecordPlace("orders", 0, 4),))
+    one = QuarantineChoice(places=(RecordPlace("orders", 0, 4),))
     made = fixed_records(lake, app(), "orders", one, Edit(value=None, key=b"other"))
     assert [(f.key, f.value) for f in made.fixed] == [(b"other", None)]
     (still,) = fixed_records(lake, app(), "orders", one, Edit(value=b"[]")).bad
@@ -137,32 +137,36 @@ def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
 
 def test_the_event_time_counts(lake: Layout) -> None:
     timed = app(event_time="at")
-    (still,) = fixed_records(lake, timed, "orders", Choice(reason="found '7'"), Edit(value=b'{"amount": 7}')).bad
+    (still,) = fixed_records(
+        lake, timed, "orders", QuarantineChoice(reason="found '7'"), Edit(value=b'{"amount": 7}')
+    ).bad
     assert still.reason == "the event time at is null"
-    assert fixed_records(lake, timed, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}')).fixed
+    assert fixed_records(lake, timed, "orders", QuarantineChoice(reason="found '7'"), Edit(value=b'{"at": 7}')).fixed
     only_spark = app(event_time="unix_millis(timestamp_seconds(at))")
     with pytest.raises(
         NeedsSpark, match="can't be computed without Spark, so it is not known whether a fixed record fits"
     ):
-        fixed_records(lake, only_spark, "orders", Choice(reason="found '7'"), Edit(value=b'{"at": 7}'))
+        fixed_records(lake, only_spark, "orders", QuarantineChoice(reason="found '7'"), Edit(value=b'{"at": 7}'))
 
 
 @pytest.mark.parametrize(
     ("choice", "found"),
     [
         (ALL_RECORDS, [0, 1, 2, 3, 4]),
-        (Choice(reason="field amount"), [1, 2]),
-        (Choice(reason="%'; DROP"), []),
-        (Choice(start_ms=T + 1000, end_ms=T + 3000), [1, 2]),
+        (QuarantineChoice(reason="field amount"), [1, 2]),
+        (QuarantineChoice(reason="%'; DROP"), []),
+        (QuarantineChoice(start_ms=T + 1000, end_ms=T + 3000), [1, 2]),
         (
-            Choice(places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 1), RecordPlace("orders", 9, 1))),
+            QuarantineChoice(
+                places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 1), RecordPlace("orders", 9, 1))
+            ),
             [1, 4],
         ),
-        (Choice(reason="field", places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 2))), [2]),
+        (QuarantineChoice(reason="field", places=(RecordPlace("orders", 0, 4), RecordPlace("orders", 0, 2))), [2]),
     ],
     ids=str,
 )
-def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
+def test_which_records_are_chosen(lake: Layout, choice: QuarantineChoice, found: list[int]) -> None:
     assert [item.record.offset for item in read_quarantined(lake, "orders", choice)] == found
     assert [item.record.offset for item in read_quarantined(lake, "orders", choice, 2, newest_first=True)] == found[
         ::-1
@@ -185,7 +189,7 @@ def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
         ("value: expected a JSON object that ends with }", 1, 2, 2, 3),
     ]
     for item in actual:  # the text shown chooses the records counted, and perhaps more
-        assert len(read_quarantined(lake, "orders", Choice(reason=item.kind))) >= item.records
+        assert len(read_quarantined(lake, "orders", QuarantineChoice(reason=item.kind))) >= item.records
 
 
 def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
@@ -193,8 +197,10 @@ def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
     write_quarantine(tmp_path, app().sources[0], made)
     lake, place = Layout(str(tmp_path)), RecordPlace("orders", 0, 0)
     with pytest.raises(ConfigError, match="found 2: orders/0/0, id-1, tick 1, orders/0/0, id-2, tick 2"):
-        fixed_records(lake, app(), "orders", Choice(places=(place,)), Edit(value=b"{}"))
-    made_fit = fixed_records(lake, app(), "orders", Choice(places=(place,), start_ms=T + 5), Edit(value=b"{}"))
+        fixed_records(lake, app(), "orders", QuarantineChoice(places=(place,)), Edit(value=b"{}"))
+    made_fit = fixed_records(
+        lake, app(), "orders", QuarantineChoice(places=(place,), start_ms=T + 5), Edit(value=b"{}")
+    )
     assert [item.record.topic_id for item in made_fit.fixed] == ["id-2"]
 
 
@@ -277,7 +283,7 @@ def test_every_fixed_record_fits_and_nothing_is_lost(tmp_path: Path, seed: int) 
     fixed, bad = offsets(fixes)
     assert sorted([*fixed, *bad]) == list(range(len(quarantined)))
     for item in fixes.fixed:
-        assert isinstance(decode_record(source, item.record), Decoded)
+        assert isinstance(decode_record(source, item.record), DecodedRecord)
         before = quarantined[item.record.offset]
         assert replace(item.record, key=None, value=None) == replace(before, key=None, value=None)
     for still in fixes.bad:
@@ -306,7 +312,7 @@ def decide(
 
 
 def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) -> None:
-    def told(choice: Choice = ALL_RECORDS) -> list[int | None]:
+    def told(choice: QuarantineChoice = ALL_RECORDS) -> list[int | None]:
         return [item.fixed_at for item in read_quarantined(lake, "orders", choice)]
 
     assert count_quarantined_records(lake, "orders") == (5, 5)
@@ -314,7 +320,7 @@ def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) ->
     decide(lake, 5, "fixed", "newest", (2,), stream="another")
     decide(lake, 6, "fixed", "newest sums", (1, 3), stream="orders")
     assert told() == [4, 6, None, 6, None]
-    assert (count_quarantined_records(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
+    assert (count_quarantined_records(lake, "orders"), told(QuarantineChoice(open=True))) == ((5, 2), [None, None])
     assert sum(item.open for item in read_reasons(lake, "orders")) == 2
     assert count_open_by_stream(lake, ["orders"]) == {"orders": 2}
     decide(lake, 7, "revert", "sums", tick=5)

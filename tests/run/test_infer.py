@@ -48,7 +48,7 @@ def check(proposal: Proposal, sent: list[Record]) -> None:
     if proposal.sql:
         script = Script()
         script.run(proposal.sql)
-        assert len(script.catalog.declared) == 1
+        assert len(script.catalog.entries) == 1
     else:
         assert any("by hand" in note for note in proposal.notes)
     try:

@@ -12,15 +12,15 @@ import pytest
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.cut import Cut, cut_from_details
-from lakehouse.lake.moment.past_subject import Reads, visible_subject
+from lakehouse.lake.moment.past_subject import TableInputs, visible_subject
 from lakehouse.lake.moment.timeline import Timeline, common_tick
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
+from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_from_text
 
 from .written_moments import CREATED, EPOCH, OPTIMIZED, Opened, Written, took
 
 
 def line(lake: Written, topics: Iterable[str] | None = ("t",)) -> Timeline:
-    return Timeline(lake, visible_subject(lake.layout, "v", None if topics is None else Reads(frozenset(topics))))
+    return Timeline(lake, visible_subject(lake.layout, "v", None if topics is None else TableInputs(frozenset(topics))))
 
 
 def story(decided: Collection[int] = (4,), **more: Any) -> Written:
@@ -56,12 +56,21 @@ def test_ticks(tick: int, version: int) -> None:
         (AtTick(7), "table 'v' at tick 7: bronze has ticks up to 6. It is at tick 4."),
         (AtVersion(6), "table 'v' has no version 6. It has versions 0 to 5, committed from 1970-01-01T00:00:00Z to"),
         (AtCommit(-1), "that is before the log begins. It has versions 0 to 5"),
-        (parsed("offsets:t/0=9"), "offsets t/0=9: bronze has t/0 up to 4; expected at most that. Run the application"),
-        (parsed("offsets:t/0=4"), r"offsets t/0=4: table 'v' has taken in t/0 up to 3 \(tick 4\), of 4 that bronze"),
-        (parsed("offsets:t/0=1,t/1=1"), r"table 'v' has taken in t/1 up to 0 \(tick 4\), of 1 that bronze has"),
-        (parsed("offsets:t/7=1"), "t/7 up to 0; .* There are records of other partitions, too: add t/0=3 "),
-        (parsed("offsets:u/0=1"), r"one for every partition with records; add t/0=3 \(or smaller ones\)"),
-        (parsed("offsets:t/0=1,nix/0=1"), "bronze has t, u; and table 'v' does not read topic 'nix', but t"),
+        (
+            moment_from_text("offsets:t/0=9"),
+            "offsets t/0=9: bronze has t/0 up to 4; expected at most that. Run the application",
+        ),
+        (
+            moment_from_text("offsets:t/0=4"),
+            r"offsets t/0=4: table 'v' has taken in t/0 up to 3 \(tick 4\), of 4 that bronze",
+        ),
+        (
+            moment_from_text("offsets:t/0=1,t/1=1"),
+            r"table 'v' has taken in t/1 up to 0 \(tick 4\), of 1 that bronze has",
+        ),
+        (moment_from_text("offsets:t/7=1"), "t/7 up to 0; .* There are records of other partitions, too: add t/0=3 "),
+        (moment_from_text("offsets:u/0=1"), r"one for every partition with records; add t/0=3 \(or smaller ones\)"),
+        (moment_from_text("offsets:t/0=1,nix/0=1"), "bronze has t, u; and table 'v' does not read topic 'nix', but t"),
     ],
 )
 def test_what_cannot_be_read(at: At, said: str) -> None:
@@ -90,7 +99,7 @@ def test_a_waiting_intervention_is_waited_for() -> None:
     ticks: list[dict[str, int]] = [{"t/0": 2}, {}, {}]
     table = Opened("v", [CREATED, took(1, 0, 10, 20)], 1)
     free, waits = line(Written(ticks, table)), line(Written(ticks, table, decided=[2]))
-    assert (free.applied, waits.applied) == (3, 1)
+    assert (free.applied_tick, waits.applied_tick) == (3, 1)
     assert (free.cut(None), waits.cut(None)) == (Cut(3), Cut(1))
     assert (free.cut(AtEvent(5)), waits.cut(AtEvent(5))) == (Cut(3, event_ms=5), Cut(1, event_ms=5))
     at = AtOffsets({"t": {0: 1}})
@@ -113,18 +122,18 @@ def test_event_times_and_offsets_that_are_versions() -> None:
     """Later interventions about the records count for both: no version before them is the table."""
     plain = Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", story()._tables["lake/silver/v"].commits[:5], 3))
     assert [line(plain).version(AtEvent(ms)) for ms in (9, 10, 20, 29, 30)] == [0, None, 2, 2, 4]
-    actual = [line(plain).version(parsed(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
+    actual = [line(plain).version(moment_from_text(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
     assert actual == [1, None, 3, 4]
-    assert line(plain).version(parsed("offsets:t/0=2,u/0=1")) == 3, "of a topic that it does not read"
+    assert line(plain).version(moment_from_text("offsets:t/0=2,u/0=1")) == 3, "of a topic that it does not read"
     assert [line(story()).version(AtEvent(ms)) for ms in (20, 30)] == [None, 5]
-    assert [line(story()).version(parsed(f"offsets:t/0={n}")) for n in (2, 3)] == [None, 5]
+    assert [line(story()).version(moment_from_text(f"offsets:t/0={n}")) for n in (2, 3)] == [None, 5]
 
 
 def test_a_table_that_was_created_and_never_written() -> None:
     ticks = [{"u/0": 2}, {"t/0": 1}]
     asked = line(Written(ticks, Opened("v", [CREATED], 0)))
     assert [asked.version(at) for at in (AtTick(0), AtTick(1), AtEvent(5), AtVersion(0))] == [0, 0, 0, 0]
-    assert (asked.applied, asked.cut(AtVersion(0))) == (0, Cut(0))
+    assert (asked.applied_tick, asked.cut(AtVersion(0))) == (0, Cut(0))
     assert asked.span().startswith("version 0 alone, committed from 1970")
     with pytest.raises(NotFound, match="has not taken that in yet, and is at tick 0"):
         asked.version(AtTick(2))
@@ -135,7 +144,11 @@ def test_a_table_that_was_created_and_never_written() -> None:
 def test_a_restored_table_is_none_of_its_versions_by_event_time_or_offsets() -> None:
     table = Opened("v", [CREATED, took(1, 0, 10, 20)], 1, settings={"lakehouse.skip": "{}"})
     asked = line(Written([{"t/0": 2}], table))
-    assert [asked.version(at) for at in (AtEvent(20), parsed("offsets:t/0=2"), AtTick(0))] == [None, None, None]
+    assert [asked.version(at) for at in (AtEvent(20), moment_from_text("offsets:t/0=2"), AtTick(0))] == [
+        None,
+        None,
+        None,
+    ]
     assert asked.version(AtTick(1)) == 1
 
 
@@ -154,9 +167,9 @@ def test_a_log_whose_beginning_is_gone() -> None:
 
 def test_where_bronzes_log_has_no_offsets_its_rows_have_them() -> None:
     lake = Written([{"t/0": 2}, {"t/0": 3}], Opened("v", [CREATED, took(2, 0, 10, 20)], 2), gone=2)
-    assert line(lake).cut(parsed("offsets:t/0=3")) == Cut(2, offsets={"t": {0: 3}}, ids={"t": "id-t"})
+    assert line(lake).cut(moment_from_text("offsets:t/0=3")) == Cut(2, offsets={"t": {0: 3}}, ids={"t": "id-t"})
     with pytest.raises(NotFound, match="bronze has t/0 up to 3"):
-        line(lake).cut(parsed("offsets:t/0=4"))
+        line(lake).cut(moment_from_text("offsets:t/0=4"))
 
 
 def test_offsets_are_those_of_the_present_topic() -> None:
@@ -165,13 +178,13 @@ def test_offsets_are_those_of_the_present_topic() -> None:
         [{"t/0": 5}, {"t/0": 1}, {"t/0": 2}], Opened("v", [CREATED, took(1, 0), took(2, 1), took(3, 2)], 3),
         ids={1: "old", 2: "new"},
     )  # fmt: skip
-    assert [line(lake).version(parsed(f"offsets:t/0={n}")) for n in (1, 2)] == [2, 3]
-    cut = line(lake).cut(parsed("offsets:t/0=1"))
+    assert [line(lake).version(moment_from_text(f"offsets:t/0={n}")) for n in (1, 2)] == [2, 3]
+    cut = line(lake).cut(moment_from_text("offsets:t/0=1"))
     assert [cut.lies_before("t", of, 0, n) for of, n in (("old", 4), ("new", 0), ("new", 1))] == [True, True, False]
     assert cut.lies_before("u", "any", 0, 99)
     assert cut_from_details(json.loads(json.dumps(cut.details()))) == cut
     with pytest.raises(NotFound, match="bronze has t/0 up to 2"):
-        line(lake).cut(parsed("offsets:t/0=3"))
+        line(lake).cut(moment_from_text("offsets:t/0=3"))
 
 
 def test_a_revert_to_offsets_of_an_earlier_topic_keeps_its_meaning_later() -> None:
@@ -200,17 +213,17 @@ def test_the_common_tick_of_tables() -> None:
 
 
 def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
-    lake, reads = story(of="above"), Reads(frozenset({"t"}), frozenset({"above"}))
+    lake, reads = story(of="above"), TableInputs(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
-    assert [item.waits(3, 4) for item in lines] == [True, False]
+    assert [item.may_differ(3, 4) for item in lines] == [True, False]
 
 
 def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_time() -> None:
     """It reaches this table as records without a time, and counts like an intervention in the table itself."""
     commits = [CREATED, took(1, 0, 10, 20), took(3, 1, 30, 30), took(4, 3, None, 30)]
     lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
-    reads = Reads(frozenset({"t"}), frozenset({"above"}))
+    reads = TableInputs(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
     assert [item.version(AtEvent(20)) for item in lines] == [None, 1]
     assert [item.version(AtEvent(30)) for item in lines] == [3, 3]
-    assert [item.version(parsed("offsets:t/0=2")) for item in lines] == [None, 1]
+    assert [item.version(moment_from_text("offsets:t/0=2")) for item in lines] == [None, 1]

@@ -64,7 +64,7 @@ def test_an_expression_knows_its_line_for_what_only_spark_refuses(
     Path("app.py").write_text(HEAD + "towns = " + text + "app = lh.app(towns)\n")
     (towns,) = load_app("app.py").tables
     (aggregation,) = towns.fold.aggregations
-    having = towns.behind[0].predicate
+    having = towns.later_operators[0].predicate
     assert [message_with_place("no", of.place) for of in (*_of_steps(towns), aggregation.argument, having)] == [
         "app.py:4: no\n    orders.filter(\"city > 'a'\")",
         'app.py:5: no\n    .with_columns(town="upper(city)")',

@@ -16,7 +16,7 @@ from lakehouse.lake.commit_metadata import (
     UnchangedRows,
 )
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.lake_facts import Ends
+from lakehouse.lake.moment.lake_facts import TopicEnds
 
 from ..written_commits import batch, commit_text
 
@@ -98,19 +98,19 @@ class Written:
             "lake/silver/v": v,
         }
 
-    def opened(self, path: str) -> Opened | None:
+    def open_table(self, path: str) -> Opened | None:
         return self._tables.get(path)
 
     def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
         return any(place.split("/")[0] in topics for ends in self._ticks[after:to] for place in ends)
 
-    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
+    def topic_ends(self, topics: Iterable[str], to: int) -> dict[str, TopicEnds]:
         result: dict[str, dict[int, int]] = {}
         for ends in self._ticks[:to]:
             for place, end in ends.items():
                 topic, partition = place.split("/")
                 result.setdefault(topic, {})[int(partition)] = end
-        return {topic: Ends(f"id-{topic}", result[topic]) for topic in topics if topic in result}
+        return {topic: TopicEnds(f"id-{topic}", result[topic]) for topic in topics if topic in result}
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:
         return table == self._of and any(after < at <= to for at in self._decided)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lakehouse as lh
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 
 # Event time is the record's own timestamp: enough for one partition, whose records may be out of order.
 clicks = lh.stream("clicks", key="user string", schema="n bigint")
@@ -15,7 +15,7 @@ def ms(number: int) -> str:
     return f"{number} milliseconds"
 
 
-def counted(window: Declared, name: str, stream: lh.Stream = clicks, **options: str) -> lh.App:
+def counted(window: DeclaredWindow, name: str, stream: lh.Stream = clicks, **options: str) -> lh.App:
     """An application with one table: count and sum of each user's records by window."""
     rows = stream.group_by("user").window(window).agg(records=lh.count(), total=lh.sum("n"))
     return lh.app(rows.table(name, **options))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ def test_the_example() -> None:
     timeline: KeyChanges[str] = KeyChanges()
     for time, change in ((1, "A"), (5, "B"), (3, "C")):
         timeline.put(time, change)
-    assert [timeline.at(time) for time in (0, 1, 2, 3, 4, 5, 9)] == [None, "A", "A", "C", "C", "C", "C"]
+    assert [timeline.find_change(time) for time in (0, 1, 2, 3, 4, 5, 9)] == [None, "A", "A", "C", "C", "C", "C"]
     assert timeline.changes == ["A", "C"], "B can be found no more"
 
 
@@ -20,7 +20,7 @@ def test_a_change_of_the_same_time_takes_the_place_of_the_earlier() -> None:
     timeline: KeyChanges[str] = KeyChanges()
     timeline.put(5, "A")
     timeline.put(5, "B")
-    assert (timeline.at(4), timeline.at(5)) == (None, "B")
+    assert (timeline.find_change(4), timeline.find_change(5)) == (None, "B")
 
 
 @given(st.lists(st.integers(0, 20), max_size=12), st.integers(-1, 21))
@@ -29,4 +29,4 @@ def test_it_is_the_last_that_came_of_those_that_are_not_later(times: list[int], 
     for number, time in enumerate(times):
         timeline.put(time, number)
     expected = [number for number, time in enumerate(times) if time <= asked]
-    assert timeline.at(asked) == (expected[-1] if expected else None)
+    assert timeline.find_change(asked) == (expected[-1] if expected else None)

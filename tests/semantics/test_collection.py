@@ -48,7 +48,7 @@ def folded(rule: Rule, values: list[Any]) -> Any:
         (TopK(2), [1, None, 3, 2, 3], [3, 3]),
         (TopK(2, distinct=True), [1, None, 3, 2, 3], [3, 2]),
         (
-            TopK(2, by="n"),
+            TopK(2, order_field="n"),
             [{"n": 1, "s": "a"}, {"n": None, "s": "b"}, {"n": 3, "s": "c"}, {"n": 3, "s": "d"}],
             [{"n": 3, "s": "c"}, {"n": 3, "s": "d"}],
         ),
@@ -79,7 +79,7 @@ def test_the_first_of_equals_is_kept() -> None:
     first, second = {"n": 1}, {"n": 1}
     assert folded(CollectSet(), [first, second])[0] is first
     values = [{"n": 1, "t": letter} for letter in "abcd"]
-    assert folded(TopK(2, distinct=True, by="n"), values) == values[:2]
+    assert folded(TopK(2, distinct=True, order_field="n"), values) == values[:2]
 
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), CountDistinct(), TopK(2), Histogram()])

@@ -8,9 +8,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, JoinWindow, StreamJoiner
 
-WITHIN = Within(before=2, after=5, grace=3)
+WITHIN = JoinWindow(before=2, after=5, grace=3)
 # The stream, how much earlier than the time reached so far (within the grace), how far time goes on, the key.
 STEPS = st.lists(
     st.tuples(st.sampled_from(JoinSide), st.integers(0, 3), st.integers(0, 4), st.sampled_from("xy")), max_size=30

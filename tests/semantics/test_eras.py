@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.semantics.operators.eras import era_of_tick, era_starts, first_ticks
-from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, StreamJoiner, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, JoinWindow, StreamJoiner
 
 
 def test_a_topic_begins_an_era_when_it_comes_with_another_id() -> None:
@@ -22,7 +22,7 @@ def test_what_comes_first_is_no_era_of_its_own() -> None:
 
 
 def test_the_stream_time_of_a_join_starts_over_and_what_is_open_stays_open() -> None:
-    meeting: StreamJoiner[str] = StreamJoiner(Within(5, 5, 0), frozenset({JoinSide.LEFT}))
+    meeting: StreamJoiner[str] = StreamJoiner(JoinWindow(5, 5, 0), frozenset({JoinSide.LEFT}))
 
     def came(side: JoinSide, name: str, time: int, era: int) -> tuple[list[tuple[str | None, str | None]], bool]:
         new = Joinable(side, "k", False, time, 0, name, era)

@@ -16,8 +16,8 @@ from lakehouse.semantics.time.moment import (
     AtOffsets,
     AtTick,
     AtVersion,
+    moment_from_text,
     moment_of,
-    parsed,
     time_ms,
     to_milliseconds,
 )
@@ -41,7 +41,7 @@ def test_a_time_without_a_zone_is_utc(time: Any) -> None:
 def test_a_time_that_is_outside_of_the_years_in_utc_is_refused(text: str) -> None:
     for named in (f"commit:{text}", f"event:{text}"):
         with pytest.raises(ConfigError, match="in UTC it is outside the years 1 to 9999"):
-            parsed(named)
+            moment_from_text(named)
 
 
 def test_each_way_to_name_a_moment() -> None:
@@ -105,7 +105,7 @@ def test_microseconds_are_cut_off_before_the_epoch_too() -> None:
     ],
 )  # fmt: skip
 def test_a_moment_as_text(text: str, moment: At | None) -> None:
-    assert parsed(text) == moment
+    assert moment_from_text(text) == moment
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_a_moment_as_text(text: str, moment: At | None) -> None:
 )
 def test_a_text_that_names_no_moment_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        parsed(text)
+        moment_from_text(text)
 
 
 @pytest.mark.parametrize("value", [1, None, date(2013, 6, 1)])
 def test_a_moment_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="is not a moment; expected text, one of: 3 or version:3"):
-        parsed(value)
+        moment_from_text(value)

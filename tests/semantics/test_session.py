@@ -90,7 +90,7 @@ def test_the_steps_give_the_sessions_and_no_two_open_ones_overlap(times: list[in
             state[step.span] = step.cell
     assert state == cells
     spans = sorted(span for span in cells if span)
-    open_spans = [span for span in spans if span.end + window.needed >= max(times)]
+    open_spans = [span for span in spans if span.end + window.needed_after_end >= max(times)]
     assert all(before.end < after.start for before, after in pairwise(open_spans))
     assert sum(map(len, held(cells).values())) + sum(map(len, late)) == len(times)
 
@@ -106,7 +106,7 @@ def test_sessions_that_are_no_longer_needed_may_be_gone_or_not(
     for number, (time, horizon) in enumerate(zip(times, accumulate(times, max), strict=True)):
         for span in [span for span in kept_cells if span]:
             is_closed = final and window.closing_time(span) <= horizon
-            if (is_closed or span.end + window.needed < horizon) and random.random() < 0.5:
+            if (is_closed or span.end + window.needed_after_end < horizon) and random.random() < 0.5:
                 del kept_cells[span]
         record = Arrival(time, horizon, number, (time,))
         assert operator.apply(kept_cells, record) == operator.apply(all_cells, record)

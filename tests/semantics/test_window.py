@@ -79,10 +79,10 @@ def test_the_default_grace_is_the_rest_of_a_day() -> None:
 @given(st.integers(1, 50), st.integers(0, 50))
 def test_a_window_is_needed_until_nothing_can_join_it(size: int, grace: int) -> None:
     # The last record that can join [0, end] lies `gap` after its end, and is accepted for another `gap`.
-    assert Session(size, grace).closing_time(Span(0, size)) == Session(size, grace).needed + 1
-    assert Hopping(size, size, grace).closing_time(Span(-size, 0)) == Hopping(size, size, grace).needed
+    assert Session(size, grace).closing_time(Span(0, size)) == Session(size, grace).needed_after_end + 1
+    assert Hopping(size, size, grace).closing_time(Span(-size, 0)) == Hopping(size, size, grace).needed_after_end
     # The left window of a record `difference` after the end begins with it.
-    assert Sliding(size, grace).closing_time(Span(0, size)) <= Sliding(size, grace).needed + 1
+    assert Sliding(size, grace).closing_time(Span(0, size)) <= Sliding(size, grace).needed_after_end + 1
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_any_batches_give_the_models_alerts(bench: Bench) -> None:
     actual = read_result(bench.lake, ALERTS, sent, last)
     assert actual.topics == expected.topics
     assert actual.tables == expected.tables
-    for topic, alert in {"moved": MOVED, "qualified": ALERTS.sinks[-1].of}.items():
+    for topic, alert in {"moved": MOVED, "qualified": ALERTS.sinks[-1].source}.items():
         assert isinstance(alert, Stream)
         parts = told(bench, alert, 2, 3, last)
         assert [row["alert_id"] for row in parts] == ids(expected.topics[topic])

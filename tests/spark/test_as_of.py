@@ -27,7 +27,7 @@ def test_any_batches_find_the_same(rows: list[tuple[int, bool, int]], sizes: lis
             if is_change:
                 timeline.put(time, number)
             else:
-                actual = timeline.at(time)
+                actual = timeline.find_change(time)
                 expected.append((number, None if actual is None else {"there": True, "row": str(actual)}))
 
     columns = {

@@ -14,7 +14,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.plan.table import Table
-from lakehouse.plan.windows import Declared
+from lakehouse.plan.windows import DeclaredWindow
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
@@ -32,7 +32,7 @@ HOUR = 3_600_000
 TUMBLING = lh.tumbling("1 hour", grace="0 minutes")
 
 
-def declare(window: Declared = TUMBLING, name: str = "orders", **options: Any) -> App:
+def declare(window: DeclaredWindow = TUMBLING, name: str = "orders", **options: Any) -> App:
     """A table that keeps more than it shows, over an expression that is hard to quote."""
     orders = lh.stream("orders", key="id string", schema="n bigint", name=name)
     good = orders.filter("id <> 'it\\'s \\\\ \"${spark.master}\"'")

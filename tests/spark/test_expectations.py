@@ -44,7 +44,7 @@ def history() -> list[Record]:
 @pytest.mark.rotated
 def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, leave_unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
@@ -70,18 +70,18 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     judged = [record for record in records if record.offset in (0, 2, 5)]
     expected = model.run(before, judged, decode_record)
     assert rows(totals) == expected.tables["totals"]
-    reasons = {bad.record.offset: bad.reason for bad in read_quarantined(layout, "orders", Choice())}
+    reasons = {bad.record.offset: bad.reason for bad in read_quarantined(layout, "orders", QuarantineChoice())}
     assert reasons == {
         1: "expectation positive: amount > 0, found -5",
         3: "expectation sounds: soundex(city) <> 'R500', found \"Rome\"",
         4: "expectation positive: amount > 0, found null", 6: "expectation positive: amount > 0, found -1",
     }  # fmt: skip
 
-    rome = fixed_records(layout, after, "orders", Choice(reason="sounds"), unchanged)
+    rome = fixed_records(layout, after, "orders", QuarantineChoice(reason="sounds"), unchanged)
     with pytest.raises(PlanError, match="does not fit with its new bytes either"):
         lake.replay(after, "orders", rome.fixed)
     fixes = fixed_records(
-        layout, after, "orders", Choice(reason="positive"),
+        layout, after, "orders", QuarantineChoice(reason="positive"),
         lambda record: (record.value or b"").replace(b"-", b"").replace(b"null", b"9"),
     )  # fmt: skip
     lake.replay(after, "orders", fixes.fixed, reason="the sign was wrong")
@@ -186,7 +186,7 @@ def test_what_a_backfill_found_under_a_rule_that_stops_does_not_stop_the_runs_af
 @pytest.mark.rotated
 def test_a_record_stops_the_run_until_it_is_fixed(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records
     from lakehouse.run.scenario.replay import rows_of, write_bronze
@@ -207,7 +207,11 @@ def test_a_record_stops_the_run_until_it_is_fixed(spark: SparkSession, tmp_path:
     def fix(offset: int) -> None:
         (place,) = [bad.place for bad in read_quarantined(layout, "orders") if bad.record.offset == offset]
         fixes = fixed_records(
-            layout, app, "orders", Choice(places=(place,)), lambda record: (record.value or b"").replace(b"-", b"")
+            layout,
+            app,
+            "orders",
+            QuarantineChoice(places=(place,)),
+            lambda record: (record.value or b"").replace(b"-", b""),
         )
         lake.replay(app, "orders", fixes.fixed, reason="the sign was wrong")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, StreamJoiner, Within
+from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, JoinWindow, StreamJoiner
 from lakehouse.spark.stream.stream_join import BEGINNING
 from lakehouse.spark.table.join_starts import JoinStarts, StretchTime
 
@@ -29,7 +29,7 @@ def measure(records: History, join: StreamJoin, after: int, to: int, width: int)
             yield StretchTime(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
 
 
-def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
+def came(within: JoinWindow, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:
     """What comes after a tick, of the records since one at which the stream times are known."""
     meeting: StreamJoiner[int] = StreamJoiner(within, frozenset(JoinSide))
     meeting._times.update({int(name.removeprefix("0/")): time for name, time in times.items()})

@@ -81,7 +81,7 @@ class Bench:
         return {
             "files": Timeline(
                 LakeFiles(self.layout),
-                past_subject.visible_subject(self.layout, table.name, past_subject.Reads.of(table.stream)),
+                past_subject.visible_subject(self.layout, table.name, past_subject.TableInputs.of_stream(table.stream)),
             ),
             "by name": History(self.layout, table.name).timeline,
             "spark": timeline_of(self.lake.open(table)),
@@ -93,8 +93,8 @@ class Bench:
         times = sorted({version.time_ms for version in line.versions()})
         ends = [0, 1, 2, 4, 5, 6, 8, 99]
         return [
-            *map(AtVersion, range(line.newest + 2)),
-            *map(AtTick, range(line.complete + 2)),
+            *map(AtVersion, range(line.newest_version + 2)),
+            *map(AtTick, range(line.complete_tick + 2)),
             *map(AtCommit, {times[0] - 1, times[0], times[-1] - 1, times[-1], int(time.time() * 1000), FAR_MS}),
             *map(AtEvent, (-1, 0, 15, 20, 49, 1_000)),
             *(AtOffsets({"events": {0: end}}) for end in ends),
@@ -110,7 +110,7 @@ class Bench:
             moments = self.moments(table)
             for source, line in self.lines(table).items():
                 result = {str(at): answer(line, at) for at in moments}
-                result |= {"applied": line.applied, "now": answer(line, None), "span": line.span()}
+                result |= {"applied": line.applied_tick, "now": answer(line, None), "span": line.span()}
                 expected = expected or result
                 assert result == expected, f"{table.name}, by {source}"
             assert any(isinstance(item, str) for item in expected.values()), "some are refused"
@@ -150,7 +150,7 @@ def test_both_agree_on_every_moment(bench: Bench) -> None:
     bench.write(history("x", 0, 4, "other"))
     bench.write(history("ae", 6, 5))
     bench.agree(SUMS, FINAL, IDLE)
-    assert [bench.lines(SUMS)["spark"].applied, bench.lines(IDLE)["spark"].applied] == [3, 0]
+    assert [bench.lines(SUMS)["spark"].applied_tick, bench.lines(IDLE)["spark"].applied_tick] == [3, 0]
 
     bench.catch_up()
     back = revert(bench.lake.open(SUMS), APP, reading.cut_at(bench.lake.open(SUMS), AtTick(1)))

@@ -62,8 +62,8 @@ def test_more_elements_than_20_bits_can_number_on_spark(spark: SparkSession) -> 
     )  # fmt: skip
     first, second = (row.asDict() for row in actual.orderBy("kind").collect())
     assert (first["n"], first["different"], second["n"]) == (MANY, MANY, 1)
-    assert Position.of(first["last"].asDict()) == Position(1, 5, "boxes", 0, 0, (0, MANY - 1))
-    assert Position.of(first["last"].asDict()) < Position.of(second["first"].asDict())
+    assert Position.from_fields(first["last"].asDict()) == Position(1, 5, "boxes", 0, 0, (0, MANY - 1))
+    assert Position.from_fields(first["last"].asDict()) < Position.from_fields(second["first"].asDict())
     assert first["last"] < second["first"], "Spark's order, by max and min, is that of Python"
 
 
@@ -75,7 +75,7 @@ def test_a_position_goes_to_spark_and_back(spark: SparkSession, ordinals: tuple[
     position = Position(1, 5, "boxes", 0, 0, ordinals)
     rows = spark.createDataFrame([(tuple(position),)], f"_position {POSITION_TYPE}")
     (row,) = rows.where(F.size("_position.ordinals") == len(ordinals)).collect()
-    assert Position.of(row["_position"].asDict()) == position
+    assert Position.from_fields(row["_position"].asDict()) == position
 
 
 def cubes(ticks: int) -> list[Record]:

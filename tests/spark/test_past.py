@@ -27,7 +27,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, parsed
+from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, moment_from_text
 from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
     from lakehouse.settings.config import load
 
     lake = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
-    at, table = parsed(moment), APP.table("newest")
+    at, table = moment_from_text(moment), APP.table("newest")
     assert at is not None
     actual = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
     expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode_record, 300)
@@ -168,9 +168,9 @@ def test_the_record_that_set_a_row(layout: Layout) -> None:
 def test_a_missing_file_is_noticed(layout: Layout) -> None:
     history = History(layout, "newest")
     assert history.oldest_readable() == 0
-    file = Path(history.path, reader.list_file_paths(reader.open_table(history.path, history.what, 2))[0])
+    file = Path(history.path, reader.list_file_paths(reader.open_table(history.path, history.label, 2))[0])
     file.rename(file.with_suffix(".gone"))
-    assert not history.readable(2)
+    assert not history.is_readable(2)
     file.with_suffix(".gone").rename(file)
 
 

@@ -43,7 +43,7 @@ def history(*, fixed: bool) -> list[Record]:
 def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.cut import Cut
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records
     from lakehouse.run.repair.replay import replay
@@ -69,7 +69,9 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
         replay(open_lake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
-    made = fixed_records(layout, APP, "events", Choice(), lambda record: json.dumps({"n": record.offset}).encode())
+    made = fixed_records(
+        layout, APP, "events", QuarantineChoice(), lambda record: json.dumps({"n": record.offset}).encode()
+    )
     assert lake.replay(APP, "events", made.fixed, reason="the gate sent text") == 4
     expected = model.run(APP, history(fixed=True), decode_record)
     for table in APP.tables:
@@ -105,7 +107,7 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     """It counts as it is, also in a rebuild, and moves no clock: the record after it is not late."""
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.cut import Cut
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, leave_unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
@@ -128,7 +130,7 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
         return {key[1].timestamp(): row["n"] for key, row in rows_of(table, frame.toArrow().to_pylist()).items()}
 
     assert rows(reading.read_rows(open_lake(spark, layout).open(table), None)) == {0: 2}
-    fixes = fixed_records(layout, app, "events", Choice(reason="ahead of the record"), unchanged)
+    fixes = fixed_records(layout, app, "events", QuarantineChoice(reason="ahead of the record"), unchanged)
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
     expected = {0: 2, 1_000 * hour / 1_000: 1}

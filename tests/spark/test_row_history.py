@@ -53,7 +53,7 @@ def records() -> list[Record]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_history_is_audited_mended_fixed_reverted_and_read(spark: SparkSession, tmp_path: Path) -> None:
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records
     from lakehouse.run.scenario.replay import rows_of, write_bronze
@@ -89,7 +89,9 @@ def test_a_history_is_audited_mended_fixed_reverted_and_read(spark: SparkSession
         assert lake.audit(APP, table, deep=True).ok, table.name
 
     # A bad record of c becomes one of its place: before all that c has.
-    fixes = fixed_records(layout, APP, "orders", Choice(), lambda record: (record.value or b"").replace(b'"?"', b"77"))
+    fixes = fixed_records(
+        layout, APP, "orders", QuarantineChoice(), lambda record: (record.value or b"").replace(b'"?"', b"77")
+    )
     lake.replay(APP, "orders", fixes.fixed, reason="a question mark")
     fixed_value = b'{"status": "new", "amount": 77}'
     fixed_history = [replace(record, value=fixed_value) if record.offset == 3 else record for record in history]

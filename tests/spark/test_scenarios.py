@@ -54,7 +54,7 @@ def kinds(app: App) -> set[object]:
         result |= {("idle", table.idle is not None), ("remembers", getattr(table.fold, "remembers", None) is not None)}
         result |= {item.kind for item in table.fold.aggregations} | steps(table.stream)
     for sink in app.sinks:
-        result |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
+        result |= {(type(sink.source), sink.mode)} | (set() if isinstance(sink.source, Table) else steps(sink.source))
     return result
 
 
@@ -62,13 +62,13 @@ def steps(stream: Stream) -> set[object]:
     origin = stream.source
     how: set[object] = set()
     if isinstance(origin, TableJoin):
-        how = {origin.how, origin.as_of, ("broadcast", origin.broadcast)}
+        how = {origin.join_type, origin.as_of, ("broadcast", origin.broadcast)}
     elif isinstance(origin, StreamJoin):
-        how = {(StreamJoin, origin.how), ("at once", origin.within.eager)}
+        how = {(StreamJoin, origin.join_type), ("at once", origin.within.eager)}
     elif isinstance(origin, Crossings):
         how = {("always", origin.when.text == ALWAYS)}
     elif isinstance(origin, RowsJoin | ForeignKeyJoin):
-        how = {(type(origin), origin.how)}
+        how = {(type(origin), origin.join_type)}
     return {type(step) for step in stream.steps}.union({type(origin)} - {Source}, how, *map(steps, origin.parts))
 
 

@@ -17,7 +17,7 @@ from lakehouse.semantics.time.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice, Quarantined, RecordPlace
+    from lakehouse.lake.record.quarantine import QuarantineChoice, QuarantinedRecord, RecordPlace
 
 PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
 
@@ -79,17 +79,17 @@ def quarantine(
 
 def choice_of_options(
     reason: str | None, positions: list[str] | None, start: str | None, end: str | None, *, is_open: bool
-) -> Choice:
+) -> QuarantineChoice:
     """Return the choice of records that a command line makes. Raises ConfigError for a position or a time that is none.
 
     is_open: leave out records that a replay has fixed.
     """
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.semantics.time.moment import time_ms
 
     start_ms = None if start is None else time_ms(start, "--from")
     end_ms = None if end is None else time_ms(end, "--to")
-    return Choice(reason, tuple(map(_parse_place, positions or ())), start_ms, end_ms, is_open)
+    return QuarantineChoice(reason, tuple(map(_parse_place, positions or ())), start_ms, end_ms, is_open)
 
 
 def _parse_place(text: str) -> RecordPlace:
@@ -100,7 +100,7 @@ def _parse_place(text: str) -> RecordPlace:
     return RecordPlace(match[1], int(match[2]), int(match[3]))
 
 
-def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+def _list_records(layout: Layout, stream: str, choice: QuarantineChoice, limit: int | None, json: bool) -> None:
     from lakehouse.lake.record.quarantine import count_quarantined_records, read_quarantined
 
     bad_records = read_quarantined(
@@ -146,7 +146,7 @@ def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None
         show.say(f"{quantity(record_count, 'record')}, {open_count:,} of them open: no replay has fixed them.")
 
 
-def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+def _count_by_reason(layout: Layout, stream: str, choice: QuarantineChoice, limit: int | None, json: bool) -> None:
     from dataclasses import asdict
 
     from lakehouse.lake.record.quarantine import read_reasons
@@ -179,7 +179,7 @@ def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | N
         )
 
 
-def _say_none_found(stream: str, choice: Choice) -> None:
+def _say_none_found(stream: str, choice: QuarantineChoice) -> None:
     from lakehouse.lake.record.quarantine import ALL_RECORDS
 
     show.say(f"The quarantine of {stream} {'is empty' if choice == ALL_RECORDS else 'has no such record'}.")
@@ -189,7 +189,7 @@ def _format_tick_span(first_tick: int, last_tick: int) -> str:
     return str(first_tick) if first_tick == last_tick else f"{first_tick}-{last_tick}"
 
 
-def record_facts(bad_record: Quarantined) -> dict[str, Any]:
+def record_facts(bad_record: QuarantinedRecord) -> dict[str, Any]:
     """Return a quarantined record in JSON's form."""
     field_names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
     return {

@@ -86,11 +86,11 @@ def diff(
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row.difference import difference
-    from lakehouse.semantics.time.moment import parsed
+    from lakehouse.semantics.time.moment import moment_from_text
 
     settings = lake_of(config, lake)
     find_source = position_finder(settings, app)
-    moments = (parsed(a, find_source), parsed(b, find_source))
+    moments = (moment_from_text(a, find_source), moment_from_text(b, find_source))
     layout, fold_rows = Layout(settings.lake.path), fold_of(settings, app)
     name = keyed_table_name(table, layout)
     old_snapshot, new_snapshot = (snapshot(layout, name, moment, fold_rows) for moment in moments)

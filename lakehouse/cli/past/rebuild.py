@@ -143,7 +143,7 @@ def changelog_topic(app: App, table: Table, topic_option: str | None) -> str | N
 
     if topic_option is not None:
         return check_topic(topic_option)
-    topics = [sink.topic for sink in app.sinks if sink.of == table]
+    topics = [sink.topic for sink in app.sinks if sink.source == table]
     return topics[0] if len(topics) == 1 else None
 
 

@@ -89,7 +89,7 @@ def backfill(
         outcome = lake_api.backfill(
             application, application.table(table), of=record_range, reason=why, by=decided_by, listen=listener
         )
-    tables_below = [item.name for item in application.below(application.table(table))] if outcome.changed else []
+    tables_below = [item.name for item in application.tables_below(application.table(table))] if outcome.changed else []
     if json:
         show.print_json(
             change_as_json(application.table(table), outcome, plan=plan)
@@ -144,19 +144,19 @@ def change_as_json(declared_table: Table, outcome: Backfilled, *, plan: bool) ->
 
 def way_to_undo(declared_table: Table, outcome: Backfilled) -> str:
     """Return the command that undoes a change, or would; only if `lakehouse.run.repair.backfill.revert` allows it."""
-    from lakehouse.plan.rows import takes_out
+    from lakehouse.plan.rows import takes_out_rows
 
     how_to_read = f"what it was can still be read, at tick {outcome.before}, and made a table of its own by a checkout"
     if outcome.changed:
         return f"a backfill with the declaration that it had; {how_to_read}"
-    if takes_out(declared_table):
+    if takes_out_rows(declared_table):
         return f"a repair of the tables that it is made of; {how_to_read}"
     return f"a revert to tick {outcome.before}"
 
 
 def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled) -> None:
     """Print the changes, and how to go back."""
-    from lakehouse.plan.rows import takes_out
+    from lakehouse.plan.rows import takes_out_rows
 
     differences, table_name = outcome.differing, declared_table.name
     row_counts = (
@@ -177,7 +177,7 @@ def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled
     show.say(f"{table_name}: {row_counts}, at tick {outcome.tick:,}.")
     if outcome.changed:
         show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
-    if outcome.changed or takes_out(declared_table):
+    if outcome.changed or takes_out_rows(declared_table):
         show.say(
             f"What it was: lakehouse past checkout {table_name} {table_name}_before --tick "
             f"{outcome.before}{with_app(app)}"

@@ -15,7 +15,7 @@ from lakehouse.semantics.time.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.formats.codec.registered import FindSchemas
-    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fixed, Fixes, FixFunction, StillBad
     from lakehouse.run.start.application import LoadedApp
@@ -42,7 +42,7 @@ class Attempt:
 
     app: str
     stream: str
-    choice: Choice
+    choice: QuarantineChoice
     fix: str | None
     edits: Mapping[str, NewBytes]
 

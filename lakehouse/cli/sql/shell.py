@@ -111,7 +111,7 @@ def completion_words(session: SqlSession) -> list[str]:
     from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
     from lakehouse.ksql.syntax.parser import grammar_keywords
 
-    declared_sources = session.script.catalog.declared.values()
+    declared_sources = session.script.catalog.entries.values()
     declared_names: Iterable[str] = (
         name
         for declared_source in declared_sources

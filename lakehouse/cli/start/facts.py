@@ -15,7 +15,7 @@ from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import kept_by_holder
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
-from lakehouse.lake.moment.past_subject import Reads, reads_from_properties
+from lakehouse.lake.moment.past_subject import TableInputs, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
 from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.record.undeclared_fields import find_undeclared_fields
@@ -81,7 +81,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     null_keys_by_table = null_keys.null_keys_by_table(layout)
     for name in table_names:
         facts_of_table = asdict(reader.read_table_facts(layout, "silver", name))
-        reads = reads_from_properties(reader.read_table_properties(layout, name)) or Reads(frozenset())
+        reads = reads_from_properties(reader.read_table_properties(layout, name)) or TableInputs(frozenset())
         lacks_ticks = max(coverage.last_tick(reads.topics), newest_repair_tick(ticks_by_table, name, reads)) > (
             facts_of_table["tick"] or 0
         )
@@ -107,7 +107,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     return facts_by_table
 
 
-def newest_repair_tick(ticks_by_table: dict[str, int], table: str, reads: Reads) -> int:
+def newest_repair_tick(ticks_by_table: dict[str, int], table: str, reads: TableInputs) -> int:
     """Return the tick of the last intervention in a table, or in one that it is made from; 0 if there is none.
 
     ticks_by_table: see `intervention_ticks`.

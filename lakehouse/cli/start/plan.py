@@ -60,7 +60,7 @@ def plan(
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
     planned_tables, problems = compare_declarations(layout, application), misplaced_topics(layout, application)
     tables_below = {
-        planned_item.table.name: [table.name for table in application.below(planned_item.table)]
+        planned_item.table.name: [table.name for table in application.tables_below(planned_item.table)]
         for planned_item in planned_tables
     }
     table_names = {table.name for table in application.tables}
@@ -70,18 +70,18 @@ def plan(
     sink_plans = [
         {
             "topic": sink.topic,
-            "of": sink.of.name if isinstance(sink.of, Table) else sink.of.source.name,
-            "is": f"{sink.mode} changelog" if isinstance(sink.of, Table) else "stream",
+            "of": sink.source.name if isinstance(sink.source, Table) else sink.source.source.name,
+            "is": f"{sink.mode} changelog" if isinstance(sink.source, Table) else "stream",
         }
         for sink in application.sinks
     ]
     sink_plans += [
-        {"topic": state_topic(sink.topic), "of": sink.of.name, "is": "all that it keeps, for a restore"}
+        {"topic": state_topic(sink.topic), "of": sink.source.name, "is": "all that it keeps, for a restore"}
         for sink in application.sinks
-        if isinstance(sink.of, Table) and has_state_topic(sink)
+        if isinstance(sink.source, Table) and has_state_topic(sink)
     ]
     function_plans = [
-        {"function": planned_item.name, "of": planned_item.of.source.name} for planned_item in application.functions
+        {"function": planned_item.name, "of": planned_item.source.source.name} for planned_item in application.functions
     ]
     snapshot_plans = describe_snapshots(application)
     drawing = drawn(application)

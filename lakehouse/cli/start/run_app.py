@@ -243,7 +243,7 @@ def _tables_per_record(app: App) -> int:
 
 def print_summary(done_event: dict[str, Any]) -> None:
     """Print the summary of a run."""
-    from lakehouse.lake.clocks_ahead import Ahead
+    from lakehouse.lake.clocks_ahead import ClockAhead
     from lakehouse.lake.null_keys import null_keys_sentence
 
     table_rows = [
@@ -260,4 +260,4 @@ def print_summary(done_event: dict[str, Any]) -> None:
     for table, records in done_event.get("null_keys", {}).items():
         show.say(null_keys_sentence(table, done_event["tables"][table].get("rows"), records))
     for table in done_event.get("ahead", ()):
-        show.say(str(Ahead(**table)))
+        show.say(str(ClockAhead(**table)))

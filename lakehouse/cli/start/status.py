@@ -31,7 +31,7 @@ def status(
     Example: lakehouse status
     """
     from lakehouse.cli.start import facts
-    from lakehouse.lake.clocks_ahead import Ahead
+    from lakehouse.lake.clocks_ahead import ClockAhead
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.null_keys import null_keys_sentence
 
@@ -98,7 +98,7 @@ def status(
     ]:
         show.print_table("Fields that are not declared", ("stream", "field", "newest records"), undeclared_rows)
     for table in lake_facts["ahead"]:
-        show.say(str(Ahead(**table)))
+        show.say(str(ClockAhead(**table)))
     if lake_facts.get("skew"):
         _show_skew(lake_facts["skew"])
     for null_key_text in filter(

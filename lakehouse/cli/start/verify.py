@@ -19,7 +19,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.past_subject import Reads
+from lakehouse.lake.moment.past_subject import TableInputs
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record.behind import count_lacking
 from lakehouse.lake.record.covered import condition_of_own_records, count_records
@@ -62,7 +62,7 @@ def _verify_table(
 ) -> dict[str, Any]:
     if table.name not in reader.table_names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
-    table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of(table.stream)
+    table_facts, reads = reader.read_table_facts(layout, "silver", table.name), TableInputs.of_stream(table.stream)
     topic_tick, tick = coverage.last_tick(reads.topics), table_facts.tick or 0
     intervention_tick = facts.newest_repair_tick(facts.intervention_ticks(layout), table.name, reads)
     own_condition = condition_of_own_records(layout, table.name)

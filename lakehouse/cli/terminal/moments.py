@@ -8,7 +8,7 @@ import typer
 
 from lakehouse.errors import ConfigError
 from lakehouse.phases import phase
-from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, moment_of, no_source
+from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, moment_of, refuse_source
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def moment_of_options(
     version: int | None,
     tick: int | None,
     offsets: str | None,
-    find_source: FindSource = no_source,
+    find_source: FindSource = refuse_source,
 ) -> At | None:
     """Return the moment that the options mean; None for now. Raises ConfigError for an invalid or a second one.
 
@@ -79,7 +79,7 @@ def required_moment(moment: At | None) -> At:
 def position_finder(settings: Settings, app: str | None) -> FindSource:
     """Return the function that finds the offsets of a position of the database behind an application, by Spark."""
     if app is None:
-        return no_source
+        return refuse_source
 
     def find_offsets(position: str) -> AtOffsets:
         from lakehouse.run.lake import Lake

@@ -57,7 +57,7 @@ def drill(
     changelog_topics = (
         [check_topic(topic)]
         if topic is not None
-        else [sink.topic for sink in application.sinks if sink.of == declared_table]
+        else [sink.topic for sink in application.sinks if sink.source == declared_table]
     )
     with ExitStack() as exit_stack:
         published_changelog = (

@@ -39,7 +39,7 @@ def read_int(data: bytes, place: int) -> tuple[int, int]:
 
 def read_long(data: bytes, place: int) -> tuple[int, int]:
     """Return a long and the place after it. Raises Unfit."""
-    first_byte = _byte(data, place)
+    first_byte = _byte_at(data, place)
     if first_byte < 0x80:
         return (first_byte >> 1) ^ -(first_byte & 1), place + 1
     return _read_varint(data, place, 64)
@@ -48,7 +48,7 @@ def read_long(data: bytes, place: int) -> tuple[int, int]:
 def _read_varint(data: bytes, place: int, bits: int) -> tuple[int, int]:
     number = 0
     for shift in range(0, bits + 3, 7):
-        byte = _byte(data, place)
+        byte = _byte_at(data, place)
         place += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -57,17 +57,17 @@ def _read_varint(data: bytes, place: int, bits: int) -> tuple[int, int]:
     raise BrokenBytes(f"expected a number of at most {(bits + 6) // 7} bytes, found a longer one")
 
 
-def _byte(data: bytes, place: int) -> int:
+def _byte_at(data: bytes, place: int) -> int:
     if place >= len(data):
         raise _end_of_bytes(1, 0)
     return data[place]
 
 
-def _end_of_bytes(expected_count: int, left_count: int) -> BrokenBytes:
-    return BrokenBytes(f"the bytes end too early: expected {expected_count} more, found {left_count}")
+def _end_of_bytes(expected_count: int, byte_count: int) -> BrokenBytes:
+    return BrokenBytes(f"the bytes end too early: expected {expected_count} more, found {byte_count}")
 
 
-def _take(data: bytes, place: int, count: int) -> tuple[bytes, int]:
+def _read_exactly(data: bytes, place: int, count: int) -> tuple[bytes, int]:
     end = place + count
     if end > len(data):
         raise _end_of_bytes(count, len(data) - place)
@@ -76,18 +76,18 @@ def _take(data: bytes, place: int, count: int) -> tuple[bytes, int]:
 
 def read_boolean(data: bytes, place: int) -> tuple[bool, int]:
     """Return a boolean and the place after it. Raises Unfit."""
-    return _byte(data, place) == 1, place + 1
+    return _byte_at(data, place) == 1, place + 1
 
 
 def read_float(data: bytes, place: int) -> tuple[float, int]:
     """Return a float and the place after it. Raises Unfit."""
-    own_bytes, end = _take(data, place, 4)
+    own_bytes, end = _read_exactly(data, place, 4)
     return _FLOAT.unpack(own_bytes)[0], end
 
 
 def read_double(data: bytes, place: int) -> tuple[float, int]:
     """Return a double and the place after it. Raises Unfit."""
-    own_bytes, end = _take(data, place, 8)
+    own_bytes, end = _read_exactly(data, place, 8)
     return _DOUBLE.unpack(own_bytes)[0], end
 
 
@@ -96,7 +96,7 @@ def read_bytes(data: bytes, place: int) -> tuple[bytes, int]:
     length, place = read_long(data, place)
     if length < 0:
         raise BrokenBytes(f"expected a length, found {length}")
-    return _take(data, place, length)
+    return _read_exactly(data, place, length)
 
 
 def read_string(data: bytes, place: int) -> tuple[str, int]:
@@ -107,7 +107,7 @@ def read_string(data: bytes, place: int) -> tuple[str, int]:
 
 def fixed_reader(size: int) -> ReadBytes:
     """Return the function that reads a fixed."""
-    return lambda data, place: _take(data, place, size)
+    return lambda data, place: _read_exactly(data, place, size)
 
 
 def read_block_count(data: bytes, place: int) -> tuple[int, int]:
@@ -121,8 +121,8 @@ def read_block_count(data: bytes, place: int) -> tuple[int, int]:
     return count, place
 
 
-def _too_few_items(count: int, left_count: int) -> BrokenBytes:
-    return BrokenBytes(f"the bytes end too early: expected {count} items, found {left_count} bytes")
+def _too_few_items(count: int, byte_count: int) -> BrokenBytes:
+    return BrokenBytes(f"the bytes end too early: expected {count} items, found {byte_count} bytes")
 
 
 def skip(avro_type: AvroType, data: bytes, place: int) -> int:
@@ -137,11 +137,11 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
         case "long":
             return read_long(data, place)[1]
         case "float":
-            return _take(data, place, 4)[1]
+            return _read_exactly(data, place, 4)[1]
         case "double":
-            return _take(data, place, 8)[1]
+            return _read_exactly(data, place, 8)[1]
         case "fixed":
-            return _take(data, place, avro_type.size)[1]
+            return _read_exactly(data, place, avro_type.size)[1]
         case "bytes" | "string":
             return _skip_bytes(data, place)
         case "union":
@@ -167,7 +167,7 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
 
 def _skip_bytes(data: bytes, place: int) -> int:
     length, place = read_long(data, place)
-    return _take(data, place, max(length, 0))[1]
+    return _read_exactly(data, place, max(length, 0))[1]
 
 
 def read_branch_index(data: bytes, place: int, count: int) -> tuple[int, int]:

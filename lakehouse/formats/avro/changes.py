@@ -1,7 +1,7 @@
-"""Finds changes between two schemas of a subject that a registry does not see: the same bytes get another meaning.
+"""Changes between two schemas of a subject that a registry does not see: the same bytes get another meaning.
 
-To a registry decimal(14, 4) can follow decimal(12, 2), and a text a decimal: the types below are the same. Who reads
-the older records by the newer schema, as Avro resolves them, gets other numbers, without a word.
+A registry lets decimal(14, 4) follow decimal(12, 2), and a text follow a decimal, since the types below are the same. A
+reader of older records by the newer schema, as Avro resolves them, then gets other numbers without an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chooses the codec of a format by its name: one for each kind of format."""
+"""The codec of a format, by the format's name: a class for each kind of format."""
 
 from __future__ import annotations
 

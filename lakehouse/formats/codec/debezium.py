@@ -29,7 +29,7 @@ from typing import Any
 from lakehouse.formats.codec.codec import Row
 from lakehouse.formats.codec.json_codec import ConnectJsonCodec, names_of_members
 from lakehouse.formats.values.connect_record import RecordSchema, read_record
-from lakehouse.formats.values.connect_value import DeclaredValues, FieldSchemas, read_fields, read_row, unwrap
+from lakehouse.formats.values.connect_value import DeclaredValues, FieldSchemas, read_fields, read_row, split_payload
 from lakehouse.formats.values.extended_json import plain_json
 from lakehouse.formats.values.json_text import (
     JsonNumber,
@@ -93,7 +93,7 @@ class DebeziumCodec(ConnectJsonCodec):
         return False
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        schema, payload = unwrap(parse_value(decode_utf8(data)))
+        schema, payload = split_payload(parse_value(decode_utf8(data)))
         if payload is None:
             return None
         event = _event_of_options(self.format.options)
@@ -128,7 +128,7 @@ class _Event:
         if not isinstance(after, Members):
             raise unfit_after(operation, after)
         own_columns, meta_columns = split_columns(columns, self.options.meta)
-        row = self._sent_row(after, schema.of_after, own_columns)
+        row = self._sent_row(after, schema.after_schemas, own_columns)
         meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
         return row | read_fields(meta_members, meta_columns, None, DeclaredValues(units=meta_units(meta_columns)))
 
@@ -140,7 +140,7 @@ class _Event:
             return None
         if "__op" in parts and parts["__op"] not in ROW_AFTER:
             raise unfit_operation({"op": parts["__op"]})
-        return self._sent_row(members, schema.of_row, columns)
+        return self._sent_row(members, schema.row_schemas, columns)
 
     def _sent_row(self, members: Members, field_schemas: FieldSchemas | None, columns: tuple[Column, ...]) -> Row:
         if not self.options.marks_unsent:

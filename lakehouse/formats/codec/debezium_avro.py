@@ -101,7 +101,7 @@ def event_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tupl
         own_part: Any = _parts_of_type(column.type)
         for name in reversed(column.name.split(".")):
             own_part = {name: own_part}
-        parts = _merged(parts, own_part)
+        parts = _merge_parts(parts, own_part)
     return tuple(Column(name, _type_of_parts(part)) for name, part in parts.items())
 
 
@@ -118,11 +118,11 @@ def _parts_of_type(declared_type: str) -> Any:
     return {name: _parts_of_type(member_type) for name, member_type in field_types(declared_type).items()}
 
 
-def _merged(part: Any, other: Any) -> Any:
-    """Return a part with the fields of both; of other types the last one counts, but a struct before them."""
-    if isinstance(part, dict) and isinstance(other, dict):
-        return part | {name: _merged(part.get(name), item) for name, item in other.items()}
-    return part if isinstance(part, dict) else other
+def _merge_parts(part: Any, other_part: Any) -> Any:
+    """Return a struct with the fields of both parts; if only one part is a struct, this part; else the other part."""
+    if isinstance(part, dict) and isinstance(other_part, dict):
+        return part | {name: _merge_parts(part.get(name), item) for name, item in other_part.items()}
+    return part if isinstance(part, dict) else other_part
 
 
 def _type_of_parts(part: Any) -> str:
@@ -147,7 +147,7 @@ def _event_of_schema(schema: WriterSchema, columns: tuple[Column, ...], options:
 
 
 class _Event:
-    """Reads the events of one schema. Raises Unfit for a schema that is not of such events, or does not fit."""
+    """A reader of the events of one schema. Raises Unfit for a schema that is not of such events, or does not fit."""
 
     def __init__(self, avro_type: AvroType, columns: tuple[Column, ...], options: DebeziumOptions) -> None:
         self.options = options

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.values.connect_record import read_record
-from lakehouse.formats.values.connect_value import DeclaredValues, read_row, unwrap
+from lakehouse.formats.values.connect_value import DeclaredValues, read_row, split_payload
 from lakehouse.formats.values.json_key import decode_single_key
 from lakehouse.formats.values.json_text import (
     JSON_BLANKS,
@@ -140,7 +140,7 @@ class ConnectJsonCodec(JsonCodec):
 
     def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:
         with suppress(Unfit):
-            return unwrap(_parse(decode_utf8(data)))[0] is not None
+            return split_payload(_parse(decode_utf8(data)))[0] is not None
         return False
 
 

@@ -18,7 +18,7 @@ from lakehouse.formats.codec.registered import (
     PREFIX_LENGTH,
     WriterSchemas,
     encode_by_newest,
-    known_id,
+    require_schema_id,
     split_registered,
     with_prefix,
 )
@@ -144,7 +144,7 @@ def check_registered_json(data: bytes, schemas: WriterSchemas) -> None:
 
 def _behind_prefix(data: bytes) -> bytes:
     """Return what stands behind the prefix. Raises Unfit if there is none."""
-    known_id(data)
+    require_schema_id(data)
     return data[PREFIX_LENGTH:]
 
 

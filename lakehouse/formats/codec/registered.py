@@ -65,13 +65,13 @@ def schema_id(data: bytes) -> int | None:
 
 def split_registered(data: bytes, schemas: WriterSchemas) -> tuple[int, WriterSchema]:
     """Return the id and the schema of a value that begins after PREFIX_LENGTH bytes. Raises Unfit."""
-    id = known_id(data)
+    id = require_schema_id(data)
     if (schema := schemas.get(id)) is None:
         raise Unfit(f"schema {id}: the registry has no schema of that id")
     return id, schema
 
 
-def known_id(data: bytes) -> int:
+def require_schema_id(data: bytes) -> int:
     """Return the id of the schema of a value that begins after PREFIX_LENGTH bytes. Raises Unfit for another prefix."""
     if (id := schema_id(data)) is None:
         raise _unfit_prefix(data)

@@ -64,7 +64,7 @@ def add_map(message: DescriptorProto, name: str, field: ProtoField, value: Proto
     copy.type_name = f".{_PACKAGE}.{message.name}.{entry.name}"
 
 
-def complete(message: DescriptorProto, fields: tuple[ProtoField, ...], places: dict[int, str]) -> None:
+def complete_oneofs(message: DescriptorProto, fields: tuple[ProtoField, ...], places: dict[int, str]) -> None:
     """Complete a message: add the other fields of each oneof of which it has a field.
 
     places: the names that the fields have got, by their numbers.

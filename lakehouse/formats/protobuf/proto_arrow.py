@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.formats.protobuf.proto_reader import fields_to_read, reading, well_known
+from lakehouse.formats.protobuf.proto_reader import fields_to_read, make_copy_reader, well_known_type
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
@@ -28,18 +28,18 @@ from lakehouse.plan.protobuf.proto_schema import (
     ProtoSchema,
 )
 
-# An array and a type of Arrow to an array of it, and which of its values only the rule can read.
+# A function that converts an array to a type of Arrow, and says which of its values only the rule can read.
 Convert = Callable[[pa.Array, pa.DataType], tuple[pa.Array, np.ndarray]]
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999
 _NANOS = 1_000_000_000
 
 
 class NotQuick(Exception):
-    """A type that is not read here, or not as the rule does."""
+    """This reader can't read a type, or not as the rule does."""
 
 
 class ArrowReader:
-    """Reads messages of a type into columns. Raises NotQuick, or Unfit if a type does not fit a column's."""
+    """A reader of messages of a type into columns. Raises NotQuick, or Unfit if a type does not fit a column's."""
 
     def __init__(
         self, schema: ProtoSchema, message: MessageType, columns: tuple[Column, ...], *, ignores_case: bool
@@ -48,7 +48,7 @@ class ArrowReader:
             from ptars import HandlerPool
         except ImportError:
             raise NotQuick from None
-        self._message_class, _ = reading(schema, message, columns, ignores_case=ignores_case)
+        self._message_class, _ = make_copy_reader(schema, message, columns, ignores_case=ignores_case)
         types_by_name = {column.name: column.type for column in columns}
         descriptor = self._message_class.DESCRIPTOR
         self._convert = _Converters(schema, ignores_case).record(message, types_by_name, descriptor)
@@ -57,7 +57,7 @@ class ArrowReader:
     def read(self, messages: list[bytes], struct_type: pa.StructType) -> tuple[pa.Array, np.ndarray]:
         """Return a struct of the columns for each message, and which of them only the rule can read.
 
-        Raises NotQuick if that are all.
+        Raises NotQuick if only the rule can read any of them.
         """
         try:
             return self._convert(self._raw(messages), struct_type)
@@ -65,8 +65,8 @@ class ArrowReader:
             is_whole = self._are_whole(messages)
         # An empty message stands in for a damaged one.
         raw = self._raw([message if whole else b"" for message, whole in zip(messages, is_whole, strict=True)])
-        columns, is_left = self._convert(raw, struct_type)
-        return columns, is_left | ~is_whole
+        columns, needs_rule = self._convert(raw, struct_type)
+        return columns, needs_rule | ~is_whole
 
     def _raw(self, messages: list[bytes]) -> pa.StructArray:
         array = pa.array(messages, pa.binary())
@@ -115,21 +115,21 @@ class _Converters:
         groups = [[field.name for field in oneof.fields] for oneof in descriptor.oneofs if len(oneof.fields) > 1]
 
         def convert(array: pa.Array, struct_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-            is_null, is_left = _nulls(array), np.zeros(len(array), dtype=bool)
+            is_null, needs_rule = _nulls(array), np.zeros(len(array), dtype=bool)
             for group in groups:
-                is_left |= sum((~_nulls(array.field(place))).astype(int) for place in group) > 1
+                needs_rule |= sum((~_nulls(array.field(place))).astype(int) for place in group) > 1
             children = []
             for target in struct_type:
                 if target.name not in steps:
                     children.append(pa.nulls(len(array), target.type))
                     continue
                 place, convert_field = steps[target.name]
-                child, is_left_child = convert_field(array.field(place), target.type)
+                child, child_needs_rule = convert_field(array.field(place), target.type)
                 children.append(child)
-                is_left |= is_left_child
+                needs_rule |= child_needs_rule
             fields = [pa.field(target.name, target.type) for target in struct_type]
             struct = pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(is_null))
-            return struct, is_left & ~is_null
+            return struct, needs_rule & ~is_null
 
         return convert
 
@@ -141,12 +141,12 @@ class _Converters:
         convert_item = self._single(field, item_type(declared_type), descriptor)
 
         def convert(array: pa.Array, list_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-            items, is_left_item = convert_item(array.flatten(), list_type.value_type)
+            items, item_needs_rule = convert_item(array.flatten(), list_type.value_type)
             lengths = _integers(pc.list_value_length(array))
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            is_left = np.zeros(len(array), dtype=bool)
-            is_left[np.repeat(np.arange(len(array)), lengths)[is_left_item]] = True
-            return pa.ListArray.from_arrays(pa.array(offsets), items, type=list_type), is_left
+            needs_rule = np.zeros(len(array), dtype=bool)
+            needs_rule[np.repeat(np.arange(len(array)), lengths)[item_needs_rule]] = True
+            return pa.ListArray.from_arrays(pa.array(offsets), items, type=list_type), needs_rule
 
         return convert
 
@@ -165,24 +165,24 @@ class _Converters:
                 raise NotQuick
             return _unwrap_value(self._single(value, declared_type, None))
         if message.name == TIMESTAMP:
-            return self._of_members(message, declared_type, _timestamp_column)
+            return self._members_converter(message, declared_type, _timestamp_column)
         if message.name == DATE:
-            return self._of_members(message, declared_type, _date_column)
-        members, make_value = well_known(message.name, declared_type)
+            return self._members_converter(message, declared_type, _date_column)
+        members, make_value = well_known_type(message.name, declared_type)
         assert make_value is not None, "judged before"
-        return self._of_members(message, declared_type, _by_value(list(members), make_value))
+        return self._members_converter(message, declared_type, _converter_by_value(list(members), make_value))
 
-    def _of_members(self, message: MessageType, declared_type: str, convert_members: Convert) -> Convert:
+    def _members_converter(self, message: MessageType, declared_type: str, convert_members: Convert) -> Convert:
         """Return the function that converts a message by its members, which it gets under their own names."""
-        members, _ = well_known(message.name, declared_type)
+        members, _ = well_known_type(message.name, declared_type)
         fields = fields_to_read(message, members, ignores_case=False)
 
         def convert(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
             is_null = _nulls(array)
             arrays = [array.field(place) for _, _, place in fields]
             named = pa.StructArray.from_arrays(arrays, names=[name for name, _, _ in fields])
-            values, is_left = convert_members(named, target_type)
-            return pc.if_else(pa.array(is_null), pa.nulls(len(array), target_type), values), is_left & ~is_null
+            values, needs_rule = convert_members(named, target_type)
+            return pc.if_else(pa.array(is_null), pa.nulls(len(array), target_type), values), needs_rule & ~is_null
 
         return convert
 
@@ -195,24 +195,24 @@ def _integers(array: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _none_left(array: pa.Array) -> np.ndarray:
+def _none_needs_rule(array: pa.Array) -> np.ndarray:
     return np.zeros(len(array), dtype=bool)
 
 
 def _unchanged_column(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    return array.cast(target_type), _none_left(array)
+    return array.cast(target_type), _none_needs_rule(array)
 
 
 def _number_column(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    """An integer, in the range of another one, or as a decimal that can hold all of its type."""
+    """Convert integers to an integer type, where they are in its range, or to a decimal that can hold all of them."""
     try:
-        return array.cast(target_type), _none_left(array)
+        return array.cast(target_type), _none_needs_rule(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # One by one: some are out of the range, or Arrow has no such conversion.
-        is_left = np.array([not _can_hold(value, target_type) for value in array.to_pylist()], dtype=bool)
-        whole_values = pc.if_else(pa.array(is_left), pa.scalar(0, array.type), array)
+        needs_rule = np.array([not _can_hold(value, target_type) for value in array.to_pylist()], dtype=bool)
+        whole_values = pc.if_else(pa.array(needs_rule), pa.scalar(0, array.type), array)
         try:
-            return whole_values.cast(target_type), is_left
+            return whole_values.cast(target_type), needs_rule
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise NotQuick from error
 
@@ -240,41 +240,41 @@ def _enum_column(symbols: tuple[tuple[str, int], ...]) -> Convert:
 def _unwrap_value(convert_value: Convert) -> Convert:
     def convert(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
         is_null = _nulls(array)
-        values, is_left = convert_value(array.field(0), target_type)
-        return pc.if_else(pa.array(is_null), pa.nulls(len(array), target_type), values), is_left & ~is_null
+        values, needs_rule = convert_value(array.field(0), target_type)
+        return pc.if_else(pa.array(is_null), pa.nulls(len(array), target_type), values), needs_rule & ~is_null
 
     return convert
 
 
 def _timestamp_column(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     seconds, nanos = (_integers(members.field(name)) for name in ("seconds", "nanos"))
-    is_left = (seconds < _FIRST_SECOND) | (seconds > _LAST_SECOND) | (nanos < 0) | (nanos >= _NANOS)
-    micros = np.where(is_left, 0, seconds) * 1_000_000 + np.where(is_left, 0, nanos) // 1000
-    return pa.array(micros, pa.int64()).cast(target_type), is_left
+    needs_rule = (seconds < _FIRST_SECOND) | (seconds > _LAST_SECOND) | (nanos < 0) | (nanos >= _NANOS)
+    micros = np.where(needs_rule, 0, seconds) * 1_000_000 + np.where(needs_rule, 0, nanos) // 1000
+    return pa.array(micros, pa.int64()).cast(target_type), needs_rule
 
 
 def _date_column(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     year, month, day = (_integers(members.field(name)) for name in ("year", "month", "day"))
-    is_left = (year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)
-    months = np.where(is_left, 0, (year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + np.where(is_left, 0, day - 1).astype("timedelta64[D]")
-    is_left |= days.astype("datetime64[M]") != months  # the 30th of February
-    return pa.array(days.astype(np.int32), pa.int32()).cast(target_type), is_left
+    needs_rule = (year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)
+    months = np.where(needs_rule, 0, (year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + np.where(needs_rule, 0, day - 1).astype("timedelta64[D]")
+    needs_rule |= days.astype("datetime64[M]") != months  # the 30th of February
+    return pa.array(days.astype(np.int32), pa.int32()).cast(target_type), needs_rule
 
 
-def _by_value(names: list[str], make_value: Callable[..., Any]) -> Convert:
+def _converter_by_value(names: list[str], make_value: Callable[..., Any]) -> Convert:
     """Return the function that makes each value by the rule: what Arrow has no conversion for."""
 
     def convert(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
         values: list[Any] = []
-        is_left = _none_left(members)
+        needs_rule = _none_needs_rule(members)
         columns = [members.field(name).to_pylist() for name in names]
-        for place, own_values in enumerate(zip(*columns, strict=True)):
+        for place, member_values in enumerate(zip(*columns, strict=True)):
             try:
-                values.append(make_value(*own_values))
+                values.append(make_value(*member_values))
             except Unfit:
                 values.append(None)
-                is_left[place] = True
-        return pa.array(values, target_type), is_left
+                needs_rule[place] = True
+        return pa.array(values, target_type), needs_rule
 
     return convert

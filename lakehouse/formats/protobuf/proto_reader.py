@@ -25,7 +25,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete
+from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete_oneofs
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
 from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, parse_decimal, precision_and_scale
 from lakehouse.formats.values.unfit import Unfit, unfit_value
@@ -68,7 +68,7 @@ def message_reader(
 
     ignores_case: names of fields may be in another case, as SQL reads them.
     """
-    message_class, read_row = reading(schema, message, columns, ignores_case=ignores_case)
+    message_class, read_row = make_copy_reader(schema, message, columns, ignores_case=ignores_case)
     from google.protobuf.message import DecodeError
 
     def read(data: bytes) -> Row:
@@ -81,7 +81,7 @@ def message_reader(
     return read
 
 
-def reading(
+def make_copy_reader(
     schema: ProtoSchema, message: MessageType, columns: tuple[Column, ...], *, ignores_case: bool
 ) -> tuple[Any, Callable[[Any], Row]]:
     """Return the class of the copy by which a message is read, and the function that makes a row of such a message.
@@ -133,7 +133,7 @@ class _Reader:
             except (Unfit, UnfitSchema) as error:
                 raise Unfit(f"field {field.name}: {error}") from error
             steps.append((name, field.name, get))
-        complete(copy, message.fields, places)
+        complete_oneofs(copy, message.fields, places)
         nulls: Row = dict.fromkeys(types_by_name)
 
         def read(values: Any) -> Row:
@@ -190,7 +190,7 @@ class _Reader:
         if message.name in WRAPPERS:
             copy, read_row = self.record(message, {"value": own_type})
             return copy, lambda values: read_row(values)["value"]
-        members, convert = well_known(message.name, own_type)
+        members, convert = well_known_type(message.name, own_type)
         fields = [message.field(name) for name in members]
         if convert is None or any(member is None or member.has_presence for member in fields):
             advice = "; it is a struct<seconds: bigint, nanos: int>" if message.name == DURATION else ""
@@ -236,7 +236,7 @@ def _enum_value(symbols: tuple[tuple[str, int], ...]) -> Convert:
     return lambda number: names.get(number) or str(number)
 
 
-def well_known(name: str, declared_type: str) -> tuple[dict[str, str], Callable[..., Any] | None]:
+def well_known_type(name: str, declared_type: str) -> tuple[dict[str, str], Callable[..., Any] | None]:
     """Return the fields of a message that is a date, a timestamp or a decimal, and the function of their values."""
     match name, base_type(declared_type):
         case (message_name, "timestamp") if message_name == TIMESTAMP:

@@ -23,7 +23,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete
+from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete_oneofs
 from lakehouse.formats.protobuf.proto_numbers import ProtoNumbers, parse_numbers
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.formats.values.unfit import Unfit
@@ -147,7 +147,7 @@ class _Writer:
                 fill = (_list_filler if is_list else _single_filler)(f"c{place}", fill_one)
             fields.append(field)
             steps.append((name, fill))
-        complete(copy, tuple(fields), {field.number: f"c{place}" for place, field in enumerate(fields)})
+        complete_oneofs(copy, tuple(fields), {field.number: f"c{place}" for place, field in enumerate(fields)})
 
         def fill_record(message: Any, row: Mapping[str, Any]) -> None:
             for name, fill in steps:
@@ -238,7 +238,7 @@ def fill_timestamp(message: Any, value: datetime) -> None:
 
 
 def _fill_millis(message: Any, value: datetime) -> None:
-    """Only the milliseconds, which SQL has in all its formats."""
+    """Fill a google.protobuf.Timestamp with the milliseconds alone, as SQL has them in all its formats."""
     fill_timestamp(message, value.replace(microsecond=value.microsecond // 1000 * 1000))
 
 

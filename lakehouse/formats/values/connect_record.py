@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from lakehouse.formats.values.connect_value import FieldSchemas, fields_of_schema, unwrap
+from lakehouse.formats.values.connect_value import FieldSchemas, fields_of_schema, split_payload
 from lakehouse.formats.values.json_text import end_of_first_value, parse_object
 from lakehouse.formats.values.unfit import Unfit
 
@@ -24,14 +24,14 @@ class RecordSchema:
         self.parsed = parsed_schema
 
     @cached_property
-    def of_row(self) -> FieldSchemas | None:
+    def row_schemas(self) -> FieldSchemas | None:
         """Those of a row alone."""
         return fields_of_schema(self.parsed)
 
     @cached_property
-    def of_after(self) -> FieldSchemas | None:
+    def after_schemas(self) -> FieldSchemas | None:
         """Those of the row after a change."""
-        return fields_of_schema(self.of_row.get("after")) if self.of_row is not None else None
+        return fields_of_schema(self.row_schemas.get("after")) if self.row_schemas is not None else None
 
 
 _NO_SCHEMA = RecordSchema(None)
@@ -42,7 +42,7 @@ _known_schemas: tuple[tuple[str, RecordSchema], ...] = ()
 
 
 def read_record(text: str, parse: Callable[[str], Any]) -> tuple[RecordSchema, Any]:
-    """Return the schema and the value in a text, see `unwrap`. Raises Unfit.
+    """Return the schema and the value in a text, see `split_payload`. Raises Unfit.
 
     parse: reads the whole text, an object as `parse_object` does.
     """
@@ -52,7 +52,7 @@ def read_record(text: str, parse: Callable[[str], Any]) -> tuple[RecordSchema, A
                 members = parse_object('{"payload":' + text[match.end() :])
                 if len(members) == 1:
                     return known_schema, members[0][1]
-    parsed_schema, payload = unwrap(parse(text))
+    parsed_schema, payload = split_payload(parse(text))
     if parsed_schema is None:
         return _NO_SCHEMA, payload
     schema = RecordSchema(parsed_schema)

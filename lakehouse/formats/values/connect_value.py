@@ -128,7 +128,7 @@ class FieldSchemas(Fields):
         return self._functions[function_key]
 
 
-def unwrap(parsed_value: Any) -> tuple[Any, Any]:
+def split_payload(parsed_value: Any) -> tuple[Any, Any]:
     """Return the schema and the value of {"schema": ..., "payload": ...}; else None and the value itself."""
     if isinstance(parsed_value, Members) and len(parsed_value) == 2:
         parts = dict(parsed_value)

@@ -49,7 +49,7 @@ class ScopeColumn:
 
 
 @dataclass(frozen=True)
-class Visible:
+class ColumnScope:
     """The columns that an expression may read.
 
     pseudo_columns: those that * leaves out. precomputed: the Spark SQL of expressions that columns hold already.
@@ -87,7 +87,7 @@ class Visible:
             raise SqlError(f"{clause} takes a condition", node.position, found=f"a value of type {compiled.kind}")
         return compiled
 
-    def within(self, lambda_values: Mapping[str, Sql]) -> Visible:
+    def within(self, lambda_values: Mapping[str, Sql]) -> ColumnScope:
         """Return the scope of a lambda's body."""
         return replace(self, names={**self.names, **lambda_values}, depth=self.depth + 1)
 

@@ -154,7 +154,7 @@ def _uuid_text(bytes_value: Sql) -> str:
     return let_sql(f"lower(hex({bytes_value.text}))", "_digits", parts)
 
 
-def joined_bytes(separator: Sql, *parts: Sql) -> str:
+def join_bytes(separator: Sql, *parts: Sql) -> str:
     """Return CONCAT_WS of bytes; Spark's concat_ws takes only texts."""
     present_parts = f"filter(array({', '.join(part.text for part in parts)}), _part -> _part IS NOT NULL)"
     join_step = f"CASE WHEN _made IS NULL THEN _part ELSE concat(_made, {separator.text}, _part) END"

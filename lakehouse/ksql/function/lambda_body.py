@@ -117,7 +117,7 @@ def _unless(condition: str | None, result: str) -> str:
 
 
 def _transform(array: Sql, function: LambdaSql) -> str:
-    failing = function.failing(array.kind.inner[0])
+    failing = function.failure_lambda(array.kind.inner[0])
     transformed = f"transform({array.text}, {function.text(array.kind.inner[0])})"
     return _unless(failing and f"exists({array.text}, {failing})", transformed)
 
@@ -142,7 +142,7 @@ def _transform_map(source: Sql, key: LambdaSql, value: LambdaSql) -> str:
     pairs, pair = f"map_entries({source.text})", _pair(key)
     texts = (f"{pair}.key", f"{pair}.value")
     name, new_value = (function.body(source.kind.inner, texts).text for function in (key, value))
-    conditions = [function.fails(source.kind.inner, texts) for function in (key, value)]
+    conditions = [function.failure_condition(source.kind.inner, texts) for function in (key, value)]
     failing = " OR ".join(condition for condition in (*conditions, f"{new_value} IS NULL") if condition)
     twice = f"size(array_distinct(transform({pairs}, {pair} -> {name}))) < size({source.text})"
     transformed = f"map_from_entries(transform({pairs}, {pair} -> struct({name}, {new_value})))"
@@ -153,7 +153,7 @@ def _filter_items(source: Sql, keep: LambdaSql) -> str:
     """Return the elements for which a condition holds; null where ksqlDB fails, as at a map's kept null value."""
     if (kind := keep.body(source.kind.inner).kind) not in (k.BOOLEAN, k.NULL):
         raise SqlError("FILTER takes a lambda that gives a condition", keep.position, found=f"a value of type {kind}")
-    failing = keep.failing(*source.kind.inner)
+    failing = keep.failure_lambda(*source.kind.inner)
     if source.kind.name != "MAP":
         filtered = f"filter({source.text}, {keep.text(*source.kind.inner)})"
         return _unless(failing and f"exists({source.text}, {failing})", filtered)

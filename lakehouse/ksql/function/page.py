@@ -1,4 +1,4 @@
-"""Writes docs/sql-functions.md from the table of functions: `python -m lakehouse.ksql.function.page > FILE`."""
+"""Write docs/sql-functions.md from the table of functions: `python -m lakehouse.ksql.function.page > FILE`."""
 
 from __future__ import annotations
 

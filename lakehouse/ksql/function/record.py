@@ -30,16 +30,16 @@ class LambdaSql:
 
     names: tuple[str, ...]
     body: LambdaBody
-    fails: LambdaFailure
+    failure_condition: LambdaFailure
     position: int
 
     def text(self, *kinds: Kind) -> str:
         """Return the lambda as Spark SQL for names of these types."""
         return self._with_names(self.body(kinds).text)
 
-    def failing(self, *kinds: Kind) -> str | None:
+    def failure_lambda(self, *kinds: Kind) -> str | None:
         """Return a lambda that is true where the body fails; None if it never does."""
-        condition = self.fails(kinds)
+        condition = self.failure_condition(kinds)
         return None if condition is None else self._with_names(condition)
 
     def _with_names(self, body: str) -> str:

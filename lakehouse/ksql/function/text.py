@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, joined_bytes, split_bytes
+from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, join_bytes, split_bytes
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
 from lakehouse.ksql.function.sql import Sql, text_literal
 from lakehouse.ksql.syntax import kind as k
@@ -68,7 +68,7 @@ def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
 
 
 def _regexp_extract(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
-    """Spark gives an empty text for a group that took no part in a match, where ksqlDB and Java give a null."""
+    """Return REGEXP_EXTRACT: null for a group that took no part in a match, as in Java; Spark gives an empty text."""
     arguments = f"({source.text}, {pattern.text}, {group.text if group else '0'})"
     function_name = "ksql_regexp_group" if group and group.literal != "0" else "regexp_extract"
     return f"CASE WHEN {source.text} RLIKE {pattern.text} THEN {function_name}{arguments} END"
@@ -174,7 +174,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "CONCAT_WS", _FAMILY,
         (
             Signature(("text", "text", "text*"), "concat_ws({all})", k.STRING),
-            Signature(("bytes", "bytes", "bytes*"), joined_bytes, k.BYTES),
+            Signature(("bytes", "bytes", "bytes*"), join_bytes, k.BYTES),
         ),
         (
             ("CONCAT_WS('-', 'a', 'b')", "a-b"), ("CONCAT_WS('-', 'a', CAST(NULL AS VARCHAR), 'c')", "a-c"),

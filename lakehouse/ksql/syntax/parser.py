@@ -1,4 +1,4 @@
-"""Turns a text into a statement. An error points at the place, and names the text there and what was expected."""
+"""Parse a text to a statement. An error points at the place, and names the text there and what was expected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load_grammar() -> Lark:
 
 
 class _WholeWords(PostLex):
-    """Lets a keyword end where its word ends: lark takes CREATE STREAMS for CREATE STREAM and a name S."""
+    """A check that a keyword ends where its word ends: lark takes CREATE STREAMS for CREATE STREAM and a name S."""
 
     always_accept = ()
 

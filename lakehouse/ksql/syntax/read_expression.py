@@ -1,4 +1,4 @@
-"""Reads expressions, types and names from lark's tree."""
+"""Read expressions, types and names from lark's tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def name_of(part: Part) -> str:
 
 
 class ExpressionReader:
-    """Reads expressions. types: those that CREATE TYPE has declared."""
+    """A reader of expressions. types: those that CREATE TYPE has declared."""
 
     def __init__(self, types: Mapping[str, Kind]) -> None:
         self.types = types

@@ -1,4 +1,4 @@
-"""Reads statements from lark's tree."""
+"""Read statements from lark's tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBER_MAX = 2**31 - 1
 
 
 class StatementReader(ExpressionReader):
-    """Reads statements."""
+    """A reader of statements, and of the expressions in them."""
 
     def statement(self, part: Part) -> s.Statement:
         """Return a statement."""

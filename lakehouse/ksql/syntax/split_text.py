@@ -1,4 +1,4 @@
-"""Cuts a text into its statements."""
+"""Split a text into its statements."""
 
 from __future__ import annotations
 

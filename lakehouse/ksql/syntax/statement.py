@@ -109,11 +109,11 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class JoinClause:
-    """A join; within: before and after in milliseconds; grace in milliseconds."""
+    """A join. condition: that of ON. within: before and after, in milliseconds. grace: in milliseconds."""
 
-    how: HowJoined
+    join_type: HowJoined
     right: Relation
-    on: Expr
+    condition: Expr
     within: tuple[int, int] | None = None
     grace: int | None = None
     position: int = field(default=0, compare=False)

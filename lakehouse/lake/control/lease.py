@@ -40,7 +40,7 @@ class Lease:
         On a store without conditional PUTs do nothing: only epochs fence there.
         """
         if self._store_lease is not None:
-            self._store_lease.take()
+            self._store_lease.acquire()
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ class Lease:
     def release(self) -> None:
         """Give the lease back. The file stays; an empty one means that nobody holds it."""
         if self._store_lease is not None:
-            self._store_lease.give_back()
+            self._store_lease.release()
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)

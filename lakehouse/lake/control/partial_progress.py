@@ -1,6 +1,6 @@
-"""What is published, or told to a function, in the middle of some ticks: the rest must be what it would have been.
+"""Topics and functions that have a part of the records of some ticks, and still need the rest as it is.
 
-Whatever changes the records of these ticks has to wait until they are through: new logic, and an erasure.
+New logic or an erasure would change the records of these ticks, so it has to wait until all of them are sent.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class StoreLease:
     def is_held(self) -> bool:
         return self._session is not None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         session = self._own_session()
         session.join()
         self._claim_id = uuid.uuid4().hex
@@ -63,7 +63,7 @@ class StoreLease:
             finally:
                 session.leave()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Free it, unless another process has taken it over. If the store does not answer, it expires."""
         if self._session is not None:
             with suppress(StorageError):

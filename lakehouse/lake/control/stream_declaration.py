@@ -26,7 +26,7 @@ from lakehouse.plan.origin import Source
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFields:
-    """What a stream declares. format: of its values. fields: of keys and values, as the topic names them.
+    """The fields that a stream declares. format: of its values. fields: of keys and values, as the topic names them.
 
     expectations: their conditions, by name.
     """

@@ -1,4 +1,4 @@
-"""Says of reads of the past which records were erased since: rows and totals of earlier moments lack them."""
+"""Warnings for reads of the past: rows and totals of earlier moments lack the records that were erased since."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lakehouse.semantics.time.moment import At, AtTick
 
 
 def erased_since(layout: Layout, moment: At | None, table: str | None = None) -> str | None:
-    """Return a sentence about the erasures that a read at a moment can't see past; None if there are none.
+    """Return a sentence about the erasures that a read at a moment is affected by; None if there are none.
 
-    Of a moment that is not a tick, every erasure is told. table: of this table only, or of its state.
+    A moment that is not a tick may be affected by every erasure. table: only its erasures, or those of its state.
     """
     if moment is None:
         return None

@@ -47,13 +47,17 @@ class ErasureSubject:
     @property
     def named_texts(self) -> list[tuple[str, str]]:
         """The columns that may name the records, as "stream.column", each with a text."""
-        named = [path.partition("=") for path in self.named_by]
-        return [(path, text) for path, equals, own in named for text in ([own] if equals else self.keys.values())]
+        paths = [path.partition("=") for path in self.named_by]
+        return [
+            (path, text)
+            for path, separator, named_text in paths
+            for text in ([named_text] if separator else self.keys.values())
+        ]
 
     def hash(self, salt: str) -> str:
         """Return a hash by which the same subject is recognized."""
-        asked = json.dumps([salt, self.keys, sorted(self.named_by), self.places], sort_keys=True)
-        return hashlib.sha256(asked.encode()).hexdigest()
+        subject_text = json.dumps([salt, self.keys, sorted(self.named_by), self.places], sort_keys=True)
+        return hashlib.sha256(subject_text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,11 @@ class Erasure:
     def is_finished(self) -> bool:
         return self.finished_at is not None
 
-    def has(self, progress: Progress) -> bool:
+    def has_reached(self, progress: Progress) -> bool:
         """Say whether it has come this far."""
         return STEPS.index(self.progress) >= STEPS.index(progress)
 
-    def is_of(self, subject: ErasureSubject) -> bool:
+    def is_about(self, subject: ErasureSubject) -> bool:
         """Say whether it is the erasure of a subject."""
         return subject.hash(self.salt) == self.subject
 
@@ -148,5 +152,5 @@ def _parse(content: Mapping[str, Any]) -> Erasure:
 
 def find_erasure(erasures: Iterable[Erasure], subject: ErasureSubject) -> Erasure | None:
     """Return the newest erasure of a subject; None if there is none."""
-    matching = [item for item in erasures if item.is_of(subject)]
+    matching = [item for item in erasures if item.is_about(subject)]
     return matching[-1] if matching else None

@@ -1,8 +1,8 @@
-"""Takes values of rows out of the log of a Delta table; its commits, their numbers and metadata stay.
+"""Remove values of rows from the log of a Delta table; its commits, their numbers and metadata stay.
 
-Delta's log has the smallest and largest value of each column of each file, and the conditions of what people ran. The
-files of older versions are gone then (VACUUM), so nobody needs that of them. Lakehouse's own metadata has values where
-functions failed, and where rows did not meet what is expected.
+Delta's log has the smallest and largest value of each column of each file, and the conditions of operations that people
+ran. VACUUM has removed the files of older versions before, so nobody needs their statistics. Lakehouse's own metadata
+has values where functions failed, and where rows did not meet what is expected.
 """
 
 from __future__ import annotations

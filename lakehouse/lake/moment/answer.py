@@ -27,7 +27,7 @@ MISSING_TABLE = re.compile(r"query: Catalog Error: Table with name (.+?) does no
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answered(InNotebook):
+class QueryAnswer(InNotebook):
     """An answer to a query. `arrow` has the rows; iterating gives each row as a dict."""
 
     arrow: pa.Table
@@ -50,13 +50,13 @@ class Answered(InNotebook):
 
 
 @as_html.register
-def _answer_as_html(answer: Answered) -> str:
+def _answer_as_html(answer: QueryAnswer) -> str:
     return to_html_table(answer.columns, answer.rows, value)
 
 
 def answer_query(
     layout: Layout, sql: str, moment: At | None = None, fold: FoldRows | None = None, limit: int | None = None
-) -> Answered:
+) -> QueryAnswer:
     """Answer one DuckDB SELECT over the lake, now or at a past moment; return the first `limit` rows.
 
     Raises ConfigError for SQL that can't be answered, NotFound for a table that does not exist, and for a moment that
@@ -73,7 +73,7 @@ def answer_query(
             raise NotFound(_missing_table_message(layout, missing_table[1])) from error
         raise
     _check_times(rows)
-    return Answered(rows)
+    return QueryAnswer(rows)
 
 
 def _check_times(rows: pa.Table) -> None:

@@ -32,13 +32,13 @@ def read_applied_records(layout: Layout, table: Table, moment: At | None) -> App
     cut, version = timeline.cut(moment), timeline.version(moment)
     if version is not None and moment is not None and not files.is_version_readable(timeline.subject.path, version):
         version = None
-    return AppliedRecords(cut, version, _watermark_at_cut(lake_files, table, cut) if cut.whole else None)
+    return AppliedRecords(cut, version, _watermark_at_cut(lake_files, table, cut) if cut.is_whole else None)
 
 
 def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> int | None:
     """Return the watermark of a table at the tick of a cut; None if no commit has it."""
     kept_subject = past_subject.declared_state_subject(lake_files.layout, table)
-    if not table.has_clock or lake_files.opened(kept_subject.path) is None:
+    if not table.has_clock or lake_files.open_table(kept_subject.path) is None:
         return None
     timeline = Timeline(lake_files, kept_subject)
     commits_to_tick = read_own_commits(timeline.log, kept_subject.name, cut.tick, cut.tick)
@@ -50,4 +50,4 @@ def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> in
     if not clocks_by_tick:
         return None
     clock_tick, clock_state = clocks_by_tick[-1]
-    return None if timeline.waits(clock_tick, cut.tick) else clock_state.watermark
+    return None if timeline.may_differ(clock_tick, cut.tick) else clock_state.watermark

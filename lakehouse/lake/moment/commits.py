@@ -68,18 +68,18 @@ def walk_own_commits(
     """Yield a table's commits by lakehouse, newest first, and read the log only as far as they are consumed.
 
     is_past: called with a commit's metadata, says whether the commit is past the tick of interest (see
-    `CommitLog.first`); commits after the first such one are left out.
+    `CommitLog.find_first`); commits after the first such one are left out.
     """
     last_version = log.newest
     if is_past is not None:
-        first_later = log.first(
+        first_later = log.find_first(
             lambda commit: is_past(metadata) if (metadata := own_metadata(commit, progress_name)) else None
         )
         if first_later is not None:
             later_versions = (
                 version
                 for version in range(first_later + 1, log.newest + 1)
-                if (commit := log.at(version)) and own_metadata(commit, progress_name)
+                if (commit := log.commit_at(version)) and own_metadata(commit, progress_name)
             )
             last_version = next(later_versions, log.newest + 1) - 1
     for commit in log.walk_back(last_version):

@@ -28,7 +28,7 @@ class Cut:
         return hash((self.tick, self.event_ms, str(self.offsets), str(self.ids)))
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """True if all records of the cut's ticks count."""
         return self.event_ms is None and self.offsets is None
 

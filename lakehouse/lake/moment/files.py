@@ -11,7 +11,7 @@ from lakehouse.lake import reader, store
 from lakehouse.lake.commit_log import CommitLog, open_log
 from lakehouse.lake.in_effect import KINDS_NOT_IN_BRONZE
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.lake_facts import Ends
+from lakehouse.lake.moment.lake_facts import TopicEnds
 from lakehouse.lake.sql import quote_literal
 from lakehouse.lake.store import is_table
 from lakehouse.semantics.commit_number import NO_TICK
@@ -49,7 +49,7 @@ class LakeFiles:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def opened(self, path: str) -> LocalTable | None:
+    def open_table(self, path: str) -> LocalTable | None:
         return LocalTable(path) if is_table(path) else None
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
@@ -59,8 +59,8 @@ class LakeFiles:
             for topic, topic_path in topic_paths.items()
         )
 
-    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
-        ends_by_topic: dict[str, Ends] = {}
+    def topic_ends(self, topics: Iterable[str], to_tick: int) -> dict[str, TopicEnds]:
+        ends_by_topic: dict[str, TopicEnds] = {}
         for topic in topics:
             topic_path = reader.find_table_path(self.layout, "bronze", topic)
             if not is_table(topic_path) or to_tick <= NO_TICK:
@@ -70,7 +70,7 @@ class LakeFiles:
             partition_rows = read_rows_where(topic_path, select_columns, condition).to_pylist()
             if partition_rows:
                 topic_id = max(partition_rows, key=lambda part: part["tick"])["topic_id"]
-                ends_by_topic[topic] = Ends(
+                ends_by_topic[topic] = TopicEnds(
                     topic_id, {p["partition"]: p["next"] for p in partition_rows if p["topic_id"] == topic_id}
                 )
         return ends_by_topic

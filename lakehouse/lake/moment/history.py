@@ -28,10 +28,10 @@ class History:
         self._files = files.LakeFiles(layout)
         self.layout = layout
         self.layer, self.name = reader.split_layer(name)
-        self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
+        self.label = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
         self.path = reader.find_table_path(layout, self.layer, self.name)
         self.timeline = Timeline(self._files, self._subject())
-        self.newest, self.topics = self.timeline.newest, self.timeline.topics
+        self.newest, self.topics = self.timeline.newest_version, self.timeline.topics
         self.key = tuple(filter(None, (self.timeline.properties.get(KEY) or "").split(",")))
 
     def _subject(self) -> Subject:
@@ -39,9 +39,9 @@ class History:
             case "silver":
                 return past_subject.visible_subject(self.layout, self.name)
             case "bronze":
-                return Subject(self.name, self.what, self.path, INGEST)
+                return Subject(self.name, self.label, self.path, INGEST)
             case _:
-                return Subject(self.name, self.what, self.path, f"{self.layer}.{self.name}")
+                return Subject(self.name, self.label, self.path, f"{self.layer}.{self.name}")
 
     def __iter__(self) -> Iterator[Version]:
         """Yield the versions that the log has, newest first."""
@@ -53,23 +53,23 @@ class History:
         Raises NotFound for a moment that can't be read; the message says which can.
         """
         version_number = self.timeline.version(moment)
-        if version_number is None or moment is None or self.readable(version_number):
+        if version_number is None or moment is None or self.is_readable(version_number):
             return version_number
         if isinstance(moment, AtVersion):
             raise NotFound(
-                f"{self.what}, version {version_number}: some of its files are gone (VACUUM). It has {self.span()}."
+                f"{self.label}, version {version_number}: some of its files are gone (VACUUM). It has {self.span()}."
             )
         # OPTIMIZE wrote the rows into new files; VACUUM may have removed some of the old files.
         same_rows_version = next(
             (version.newest_same for version in self if version.version == version_number), version_number
         )
-        return same_rows_version if self.readable(same_rows_version) else None
+        return same_rows_version if self.is_readable(same_rows_version) else None
 
-    def readable(self, version: int) -> bool:
+    def is_readable(self, version: int) -> bool:
         """Say whether a version's files still exist: VACUUM removes those that later versions no longer need."""
         return files.is_version_readable(self.path, version)
 
-    def has(self, version: int) -> bool:
+    def has_version(self, version: int) -> bool:
         """Say whether the log has a version."""
         return files.has_version(self.path, version)
 
@@ -90,7 +90,7 @@ class History:
             else f"is version {version_number}, whose files are gone (VACUUM)"
         )
         nearest = " and ".join(filter(None, self._nearest_moments(moment)))
-        return f"{self.what} at {moment} {explanation}. " + (
+        return f"{self.label} at {moment} {explanation}. " + (
             f"The nearest are {nearest}." if nearest else "No version near it is known."
         )
 
@@ -112,11 +112,11 @@ class History:
         return self._first_readable(versions_before), self._first_readable(reversed(versions_after))
 
     def _tick_before(self, named_offsets: Offsets) -> int:
-        bronze_log = self._files.opened(self.layout.records)
+        bronze_log = self._files.open_table(self.layout.records)
         return NO_TICK if bronze_log is None else offsets.last_tick_before(bronze_log.log, named_offsets)
 
     def _first_readable(self, versions: Iterable[Version]) -> str | None:
-        return next((str(version) for version in versions if self.readable(version.version)), None)
+        return next((str(version) for version in versions if self.is_readable(version.version)), None)
 
     def _nearest_event_times(self, ms: int) -> tuple[str | None, str | None]:
         """Return the last event time before a time, and the first after it, for which a version is exact."""
@@ -124,7 +124,7 @@ class History:
         time_after: str | None = None
         upper_bound: int | None = None
         for version in self:
-            if version.covers and self.readable(version.version):
+            if version.covers and self.is_readable(version.version):
                 begin_ms, end_ms = version.through, None if upper_bound is None else upper_bound - 1
                 if begin_ms is not None and begin_ms > ms and (end_ms is None or begin_ms <= end_ms):
                     time_after = f"event time {moment_text(begin_ms)} (version {version.version})"

@@ -32,7 +32,7 @@ class TableLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class TopicEnds:
     """How far bronze is with a topic: the topic's id, and the first offset not yet in bronze, by partition.
 
     Partitions without records are left out.
@@ -48,7 +48,7 @@ class LakeFacts(Protocol):
     @property
     def layout(self) -> Layout: ...
 
-    def opened(self, path: str) -> TableLog | None:
+    def open_table(self, path: str) -> TableLog | None:
         """Return the Delta table at a path; None if there is none."""
         ...
 
@@ -56,7 +56,7 @@ class LakeFacts(Protocol):
         """Say whether bronze has records of these topics in the ticks (after_tick, to_tick]."""
         ...
 
-    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
+    def topic_ends(self, topics: Iterable[str], to_tick: int) -> dict[str, TopicEnds]:
         """Return how far bronze's rows up to a tick reach in each topic; topics without rows are left out."""
         ...
 

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake.commit_log import CommitInfo, CommitLog, TickCoverage, find_tick_coverage, tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
-from lakehouse.lake.moment.lake_facts import Ends, LakeFacts, TableLog
+from lakehouse.lake.moment.lake_facts import LakeFacts, TableLog, TopicEnds
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.time.moment import Offsets, partitions_left_out
 
 
-def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
+def ends_at_tick(
+    lake_facts: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int
+) -> dict[str, TopicEnds]:
     """Return how far bronze was with topics at a complete tick: from the tick's commit, or else from the rows."""
     if bronze is None or tick == NO_TICK:
         return {}
     coverage = find_tick_coverage(bronze.log, tick)
     if coverage is None:
-        return lake_facts.ends(topics, tick)
+        return lake_facts.topic_ends(topics, tick)
     return {topic: _ends_of(topic_state) for topic, topic_state in coverage.topics.items() if topic in topics}
 
 
@@ -43,8 +45,8 @@ class OffsetBounds:
     label: str
     topics: Collection[str]
     tick: int
-    taken_ends: Mapping[str, Ends]
-    bronze_ends: Mapping[str, Ends]
+    taken_ends: Mapping[str, TopicEnds]
+    bronze_ends: Mapping[str, TopicEnds]
     bronze_topics: Collection[str]
 
 
@@ -99,7 +101,9 @@ def check_offsets(offsets: Offsets, bounds: OffsetBounds) -> None:
         )
 
 
-def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends: Mapping[str, Ends]) -> Iterator[int]:
+def walk_ticks_at_offsets(
+    bronze_log: CommitLog, offsets: Offsets, current_ends: Mapping[str, TopicEnds]
+) -> Iterator[int]:
     """Yield the ticks after which bronze was exactly at these offsets, newest first; none if it never was.
 
     offsets: those of the topics that count. current_ends: how far bronze is with these topics now.
@@ -122,7 +126,7 @@ def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends:
             _is_at_or_before(_reached_offsets(coverage, topic), wanted_offsets[topic]) for topic in wanted_offsets
         )
 
-    past_version = bronze_log.first(is_past)
+    past_version = bronze_log.find_first(is_past)
     for commit in bronze_log.walk_back(None if past_version is None else past_version - 1):
         if (coverage := tick_coverage(commit)) is None:
             continue
@@ -147,11 +151,11 @@ def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
     return NO_TICK
 
 
-def _ends_of(topic_state: TopicState) -> Ends:
-    return Ends(topic_state.id, {p: n for p, n in topic_state.next.items() if n})
+def _ends_of(topic_state: TopicState) -> TopicEnds:
+    return TopicEnds(topic_state.id, {p: n for p, n in topic_state.next.items() if n})
 
 
-def _next_offset(ends_by_topic: Mapping[str, Ends], topic: str, partition: int) -> int:
+def _next_offset(ends_by_topic: Mapping[str, TopicEnds], topic: str, partition: int) -> int:
     return ends_by_topic[topic].next.get(partition, 0) if topic in ends_by_topic else 0
 
 

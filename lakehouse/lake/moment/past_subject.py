@@ -13,22 +13,22 @@ from lakehouse.plan.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class TableInputs:
     """The inputs of a table: its topics, and the tables between them and it, by name."""
 
     topics: frozenset[str]
     tables: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(stream: Stream) -> Reads:
+    def of_stream(stream: Stream) -> TableInputs:
         """Return the inputs of a table that is made from a stream."""
-        return Reads(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
+        return TableInputs(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
 
 
-def reads_from_properties(properties: Mapping[str, str]) -> Reads | None:
+def reads_from_properties(properties: Mapping[str, str]) -> TableInputs | None:
     """Return the inputs of a table according to its properties; None if these don't tell."""
     topics = topics_of(properties)
-    return None if topics is None else Reads(topics, tables_of(properties))
+    return None if topics is None else TableInputs(topics, tables_of(properties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Subject:
     path: str
     name: str
     state: tuple[str, str] | None = None
-    reads: Reads | None = None
+    reads: TableInputs | None = None
 
 
-def visible_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
+def visible_subject(layout: Layout, table: str, reads: TableInputs | None = None) -> Subject:
     """Return the subject for the visible rows of a table."""
     state_place = (layout.state(table), f"state.{table}")
     return Subject(table, f"table {table!r}", layout.silver(table), table, state_place, reads)
 
 
-def state_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
+def state_subject(layout: Layout, table: str, reads: TableInputs | None = None) -> Subject:
     """Return the subject for the state of a table."""
     state_name = f"state.{table}"
     return Subject(table, state_name, layout.state(table), state_name, None, reads)
@@ -62,10 +62,10 @@ def state_subject(layout: Layout, table: str, reads: Reads | None = None) -> Sub
 
 def declared_subject(layout: Layout, table: Table) -> Subject:
     """Return the subject for the visible rows of a declared table."""
-    return visible_subject(layout, table.name, Reads.of(table.stream))
+    return visible_subject(layout, table.name, TableInputs.of_stream(table.stream))
 
 
 def declared_state_subject(layout: Layout, table: Table) -> Subject:
     """Return the subject for the state of a declared table, which may be the visible table itself."""
     make_subject = visible_subject if len(table_places(layout, table)) == 1 else state_subject
-    return make_subject(layout, table.name, Reads.of(table.stream))
+    return make_subject(layout, table.name, TableInputs.of_stream(table.stream))

@@ -29,7 +29,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.past_subject import Reads, Subject, visible_subject
+from lakehouse.lake.moment.past_subject import Subject, TableInputs, visible_subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
@@ -60,7 +60,7 @@ def snapshot(layout: Layout, name: str, moment: At | None, fold: FoldRows | None
         version = history.at(moment)
         reason = ""
     except NotFound as error:
-        if not (isinstance(moment, AtVersion) and history.has(moment.version)):
+        if not (isinstance(moment, AtVersion) and history.has_version(moment.version)):
             raise
         version, reason = None, str(error)  # VACUUM removed the version; the log still has its tick
     if moment is None or version is not None:
@@ -84,14 +84,14 @@ def rows_at(layout: Layout, layer: str, name: str, past_moment: At, fold: FoldRo
     history, version = History(layout, label), None
     condition = ds.scalar(True)
     if layer == "bronze":  # a topic's own table may hold a tick that is not complete
-        condition = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete)
+        condition = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete_tick)
     match past_moment:
         case AtVersion() | AtCommit():
             version = history.at(past_moment)
             if version is None:
                 raise NotFound(history.explain_missing(past_moment))
         case AtTick(tick):
-            if tick > (complete_tick := history.timeline.complete):
+            if tick > (complete_tick := history.timeline.complete_tick):
                 raise NotFound(f"{label} at tick {tick}: bronze has ticks up to {complete_tick}.")
             if layer == "late" and is_table(layout.silver(name)):  # what its table has not judged yet would be missing
                 Timeline(LakeFiles(layout), visible_subject(layout, name)).cut(past_moment)
@@ -112,7 +112,7 @@ def _rows_before_offsets(layout: Layout, topic: str, offsets_moment: AtOffsets) 
     """Return the rows of a topic before offsets, with all rows of earlier topics of its name."""
     import pyarrow.dataset as ds
 
-    topic_subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, Reads(frozenset({topic})))
+    topic_subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, TableInputs(frozenset({topic})))
     cut = Timeline(LakeFiles(layout), topic_subject).cut(offsets_moment)
     partition_conditions = [
         (ds.field("partition") == p) & (ds.field("offset") < n)

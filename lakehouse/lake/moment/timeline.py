@@ -30,7 +30,7 @@ from lakehouse.lake.moment.commits import Commit, read_own_commits, walk_own_com
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.lake_facts import LakeFacts, TableLog
 from lakehouse.lake.moment.offsets import OffsetBounds
-from lakehouse.lake.moment.past_subject import Reads, Subject, reads_from_properties
+from lakehouse.lake.moment.past_subject import Subject, TableInputs, reads_from_properties
 from lakehouse.lake.moment.table_versions import Version, walk_versions
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import SKIP
@@ -43,7 +43,7 @@ class Timeline:
 
     def __init__(self, lake_facts: LakeFacts, subject: Subject) -> None:
         """Raise NotFound if there is no such table."""
-        table_log = lake_facts.opened(subject.path)
+        table_log = lake_facts.open_table(subject.path)
         if table_log is None:
             raise NotFound(
                 f"{subject.label} does not exist in {lake_facts.layout.root}. `lakehouse look tables` lists what does; "
@@ -57,7 +57,7 @@ class Timeline:
         return self._table_log.log
 
     @property
-    def newest(self) -> int:
+    def newest_version(self) -> int:
         """The table's newest version."""
         return self.log.newest
 
@@ -67,7 +67,7 @@ class Timeline:
         return self._table_log.properties()
 
     @cached_property
-    def _reads(self) -> Reads | None:
+    def _reads(self) -> TableInputs | None:
         return self.subject.reads or reads_from_properties(self.properties)
 
     @property
@@ -81,16 +81,20 @@ class Timeline:
         return self._table_log.tick(self.subject.name)
 
     @cached_property
-    def complete(self) -> int:
+    def complete_tick(self) -> int:
         """Bronze's last complete tick."""
         return NO_TICK if self._bronze_log is None else self._bronze_log.tick(INGEST)
 
     @cached_property
-    def applied(self) -> int:
+    def applied_tick(self) -> int:
         """The last tick that the table has taken in."""
-        return max(self.last_tick, self.complete) if not self.waits(self.last_tick, self.complete) else self.last_tick
+        return (
+            max(self.last_tick, self.complete_tick)
+            if not self.may_differ(self.last_tick, self.complete_tick)
+            else self.last_tick
+        )
 
-    def waits(self, after_tick: int, to_tick: int) -> bool:
+    def may_differ(self, after_tick: int, to_tick: int) -> bool:
         """Say whether the table may differ between the two ticks, by records or by an intervention."""
         if to_tick <= after_tick:
             return False
@@ -114,7 +118,7 @@ class Timeline:
         """
         match moment:
             case None:
-                return Cut(self.applied)
+                return Cut(self.applied_tick)
             case AtVersion(number):
                 return Cut(self._tick_of(number))
             case AtCommit():
@@ -123,10 +127,10 @@ class Timeline:
                 self._check_tick(tick)
                 return Cut(tick)
             case AtEvent(ms):
-                return Cut(self.applied, event_ms=ms)
+                return Cut(self.applied_tick, event_ms=ms)
             case AtOffsets(offsets):
                 topic_ids = self._check_offsets(moment)
-                return Cut(self.applied, offsets=offsets, ids=topic_ids)
+                return Cut(self.applied_tick, offsets=offsets, ids=topic_ids)
 
     def version(self, moment: At | None) -> int | None:
         """Return the version at a moment; None for a moment between versions.
@@ -135,7 +139,7 @@ class Timeline:
         """
         match moment:
             case None:
-                return self.newest
+                return self.newest_version
             case AtVersion(number):
                 return self._has(number)
             case AtCommit():
@@ -159,16 +163,16 @@ class Timeline:
         if last_commit is None:
             return None
         is_reached = bool(commits_after) and tick <= commits_after[0].from_tick
-        return last_commit if is_reached or not self.waits(last_commit.tick, tick) else None
+        return last_commit if is_reached or not self.may_differ(last_commit.tick, tick) else None
 
     def version_committed_by(self, commit_time: AtCommit) -> int:
         """Return the last version that was committed by a time. Raises NotFound."""
         commit_log = self.log
-        later_version = commit_log.first(lambda commit: commit.time_ms > commit_time.ms)
+        later_version = commit_log.find_first(lambda commit: commit.time_ms > commit_time.ms)
         if (
             later_version is None
             and commit_time.ms > time.time() * 1000
-            and (last_commit := commit_log.at(commit_log.newest))
+            and (last_commit := commit_log.commit_at(commit_log.newest))
             and commit_time.ms > last_commit.time_ms
         ):
             raise NotFound(
@@ -176,7 +180,7 @@ class Timeline:
                 f"{self.span()}."
             )
         version = commit_log.newest if later_version is None else later_version - 1
-        if commit_log.at(version) is None:
+        if commit_log.commit_at(version) is None:
             raise NotFound(
                 f"{self.subject.label} at {commit_time}: that is before the log begins. It has {self.span()}."
             )
@@ -184,14 +188,14 @@ class Timeline:
 
     def versions(self) -> Iterator[Version]:
         """Yield the versions that the log has, newest first."""
-        state_log = None if self.subject.state is None else self._lake_facts.opened(self.subject.state[0])
+        state_log = None if self.subject.state is None else self._lake_facts.open_table(self.subject.state[0])
         return walk_versions(
             self.log, self.subject.name, None if state_log is None else state_log.log, restored=self._is_restored
         )
 
     def span(self) -> str:
         """Return a text about the moments for which the table has versions."""
-        commit_log, newest_version = self.log, self.newest
+        commit_log, newest_version = self.log, self.newest_version
         oldest_version = self._table_log.oldest_readable()
         span_text = (
             f"versions {oldest_version} to {newest_version}"
@@ -201,7 +205,7 @@ class Timeline:
         commit_times = [
             bound_commit.time_ms
             for number in (oldest_version, newest_version)
-            if (bound_commit := commit_log.at(number)) is not None
+            if (bound_commit := commit_log.commit_at(number)) is not None
         ]
         if len(commit_times) > 1:
             span_text += f", committed from {moment_text(commit_times[0])} to {moment_text(commit_times[1])}"
@@ -224,7 +228,7 @@ class Timeline:
 
     @cached_property
     def _bronze_log(self) -> TableLog | None:
-        return self._lake_facts.opened(self._lake_facts.layout.records)
+        return self._lake_facts.open_table(self._lake_facts.layout.records)
 
     @property
     def _is_restored(self) -> bool:
@@ -233,20 +237,20 @@ class Timeline:
 
     def _created_commit(self, later_commits: list[Commit]) -> Commit | None:
         """Return the commit that created the table, without rows; None if it is not in the log."""
-        first_commit = self.log.at(0)
+        first_commit = self.log.commit_at(0)
         if first_commit is None or first_commit.operation != "CREATE TABLE" or self.topics is None or self._is_restored:
             return None
         return Commit(
             0,
             NO_TICK,
             NO_TICK,
-            later_commits[0].version - 1 if later_commits else self.newest,
+            later_commits[0].version - 1 if later_commits else self.newest_version,
             None,
             first_commit.time_ms,
         )
 
     def _has(self, number: int) -> int:
-        if not 0 <= number <= self.newest or self.log.at(number) is None:
+        if not 0 <= number <= self.newest_version or self.log.commit_at(number) is None:
             raise NotFound(f"{self.subject.label} has no version {number}. It has {self.span()}.")
         return number
 
@@ -255,7 +259,7 @@ class Timeline:
         last_before = next(walk_own_commits(self.log.until(self._has(number)), self.subject.name), None)
         if last_before is not None:
             return last_before.tick
-        if self.log.at(0) is not None:
+        if self.log.commit_at(0) is not None:
             return NO_TICK
         # The version's own commit is gone. The next commit has the tick from which it continued.
         later_commits = read_own_commits(self.log, self.subject.name)
@@ -265,9 +269,9 @@ class Timeline:
         if tick <= self.last_tick:
             return
         label = f"{self.subject.label} at tick {tick}"
-        if tick > max(self.last_tick, self.complete):
-            raise NotFound(f"{label}: bronze has ticks up to {self.complete}. It is at tick {self.applied}.")
-        if self.topics is not None and self.waits(self.last_tick, tick):
+        if tick > max(self.last_tick, self.complete_tick):
+            raise NotFound(f"{label}: bronze has ticks up to {self.complete_tick}. It is at tick {self.applied_tick}.")
+        if self.topics is not None and self.may_differ(self.last_tick, tick):
             raise NotFound(
                 f"{label}: it has not taken that in yet, and is at tick {self.last_tick}. It has {self.span()}."
             )
@@ -277,12 +281,12 @@ class Timeline:
         named_topics = frozenset(offsets_moment.offsets)
         counting_topics = self.topics if self.topics is not None else named_topics
         current_ends = bronze_offsets.ends_at_tick(
-            self._lake_facts, self._bronze_log, named_topics | counting_topics, self.complete
+            self._lake_facts, self._bronze_log, named_topics | counting_topics, self.complete_tick
         )
-        tick = self.applied if self.topics is not None else self.complete
+        tick = self.applied_tick if self.topics is not None else self.complete_tick
         taken_ends = (
             current_ends
-            if tick == self.complete
+            if tick == self.complete_tick
             else bronze_offsets.ends_at_tick(self._lake_facts, self._bronze_log, counting_topics, tick)
         )
         bronze_topics = {*current_ends, *bronze_offsets.list_bronze_topics(self._bronze_log)}
@@ -297,7 +301,9 @@ class Timeline:
             return None  # its first rows may come from records at these offsets
         counting_topics: Collection[str] = self.topics if self.topics is not None else offsets_moment.offsets
         counting_offsets = {topic: offsets_moment.offsets.get(topic, {}) for topic in counting_topics}
-        current_ends = bronze_offsets.ends_at_tick(self._lake_facts, self._bronze_log, counting_topics, self.complete)
+        current_ends = bronze_offsets.ends_at_tick(
+            self._lake_facts, self._bronze_log, counting_topics, self.complete_tick
+        )
         commits_at_offsets = (
             self.commit_at_tick(tick)
             for tick in bronze_offsets.walk_ticks_at_offsets(self._bronze_log.log, counting_offsets, current_ends)
@@ -329,7 +335,7 @@ def common_tick(timelines: list[Timeline], complete_tick: int) -> int:
 
     complete_tick: bronze's last complete tick.
     """
-    waiting_timelines = [timeline for timeline in timelines if timeline.waits(timeline.last_tick, complete_tick)]
+    waiting_timelines = [timeline for timeline in timelines if timeline.may_differ(timeline.last_tick, complete_tick)]
     tick = min([complete_tick, *(timeline.last_tick for timeline in waiting_timelines)])
     timelines_ahead = [timeline for timeline in timelines if timeline.last_tick > tick]
     # One batch may have taken a table past that tick: then the common tick is earlier.

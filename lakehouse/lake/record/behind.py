@@ -12,7 +12,7 @@ from lakehouse.lake.record.covered import condition_of_own_records, count_record
 
 
 class Behind(NamedTuple):
-    """records: those that the table lacks. since_ms: when bronze got the first of them; None if it lacks none."""
+    """How many records a table lacks. since_ms: when bronze got the first of them; None if the table lacks none."""
 
     records: int = 0
     since_ms: int | None = None
@@ -47,6 +47,6 @@ def _first_time_ms(layout: Layout, topics: list[str], tick: int) -> int | None:
         return None if coverage is None else coverage.last_tick(topics) > tick
 
     log = open_log(layout.records, store.open_delta(layout.records).version())
-    version = log.first(is_later)
-    commit = None if version is None else log.at(version)
+    version = log.find_first(is_later)
+    commit = None if version is None else log.commit_at(version)
     return None if commit is None else commit.time_ms

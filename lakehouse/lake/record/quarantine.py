@@ -55,7 +55,7 @@ class RecordPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QuarantineChoice:
     """A selection of quarantined records: those that match every given field.
 
     reason: a text that the reason contains. places: these records. start_ms, end_ms: records with times in [start,
@@ -70,7 +70,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class QuarantinedRecord:
     """A quarantined record and its reason; fixed_at: the tick from which on it counts with other bytes."""
 
     record: Record
@@ -83,7 +83,7 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class QuarantineReason:
     """A reason that several records share, apart from the value in each; `example` is the last of these records.
 
     open: how many of them are not fixed.
@@ -96,7 +96,7 @@ class Reason:
     last_tick: int
     first_time: datetime
     last_time: datetime
-    example: Quarantined
+    example: QuarantinedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,17 @@ class RefusedRecords:
     open: int
 
 
-ALL_RECORDS = Choice()
+ALL_RECORDS = QuarantineChoice()
 
 
 def read_quarantined(
-    layout: Layout, stream: str, choice: Choice = ALL_RECORDS, limit: int | None = None, *, newest_first: bool = False
-) -> list[Quarantined]:
+    layout: Layout,
+    stream: str,
+    choice: QuarantineChoice = ALL_RECORDS,
+    limit: int | None = None,
+    *,
+    newest_first: bool = False,
+) -> list[QuarantinedRecord]:
     """Return a stream's quarantined records in the lake's order. Raises NotFound for a stream without a quarantine."""
     order_columns = ", ".join(f"{name} DESC" for name in PLACE.split(", ")) if newest_first else PLACE
     condition, values = _choice_condition(choice)
@@ -122,16 +127,18 @@ def read_quarantined(
     return [_quarantined_from_row(row) for row in _query_quarantine(layout, stream, records_sql, values)]
 
 
-def read_reasons(layout: Layout, stream: str, choice: Choice = ALL_RECORDS, limit: int | None = None) -> list[Reason]:
+def read_reasons(
+    layout: Layout, stream: str, choice: QuarantineChoice = ALL_RECORDS, limit: int | None = None
+) -> list[QuarantineReason]:
     """Return the reasons of a stream's quarantined records, the most frequent first; NotFound as above."""
     condition, values = _choice_condition(choice)
     example_fields = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason", "fixed_at"))
     reasons_sql = REASONS_SQL.format(chosen=condition, example=example_fields, place=PLACE, limit=_limit_clause(limit))
     rows = _query_quarantine(layout, stream, reasons_sql, {**values, "found": FOUND_PART})
-    return [Reason(**{**row, "example": _quarantined_from_row(row["example"])}) for row in rows]
+    return [QuarantineReason(**{**row, "example": _quarantined_from_row(row["example"])}) for row in rows]
 
 
-def count_quarantined_records(layout: Layout, stream: str, choice: Choice = ALL_RECORDS) -> tuple[int, int]:
+def count_quarantined_records(layout: Layout, stream: str, choice: QuarantineChoice = ALL_RECORDS) -> tuple[int, int]:
     """Return the number of chosen records, and how many of them are open, not fixed; NotFound as above."""
     condition, values = _choice_condition(choice)
     record_count, fixed_count = (
@@ -177,7 +184,7 @@ def _open_quarantine(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _choice_condition(choice: Choice) -> tuple[str, dict[str, Any]]:
+def _choice_condition(choice: QuarantineChoice) -> tuple[str, dict[str, Any]]:
     """Return a condition in SQL, and its values."""
     conditions, values = ["true"], dict[str, Any]()
     if choice.reason is not None:
@@ -202,8 +209,8 @@ def _limit_clause(limit: int | None) -> str:
     return "" if limit is None else f"LIMIT {limit:d}"
 
 
-def _quarantined_from_row(row: dict[str, Any]) -> Quarantined:
+def _quarantined_from_row(row: dict[str, Any]) -> QuarantinedRecord:
     times_ms = {name: to_milliseconds(row[name]) for name in ("timestamp", "order_time")}
     headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
     record = Record(**{**{name: row[name] for name in COLUMNS}, **times_ms, "headers": headers})
-    return Quarantined(record, row["reason"], row["fixed_at"])
+    return QuarantinedRecord(record, row["reason"], row["fixed_at"])

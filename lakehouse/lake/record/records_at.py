@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChosenRecords:
-    """Records of a topic: those of the complete ticks from `first` to `last`, and up to `at`, an event time or offsets.
+    """Records of a topic: of the complete ticks from `first` to `last`, and up to `moment`, an event time or offsets.
 
     `topic_id` is the topic's present id, `next` has its first offsets that are not in bronze, by partition.
     """
@@ -42,16 +42,18 @@ class ChosenRecords:
     first: int
     last: int
     complete: int
-    at: AtEvent | AtOffsets | None
+    moment: AtEvent | AtOffsets | None
     topic_id: str | None
     next: dict[int, int]
 
     def filter(self) -> ds.Expression:
         row_filter = ticks_between(self.first, self.last)
-        if isinstance(self.at, AtEvent):
-            row_filter &= bronze_field("timestamp") <= pa.scalar(to_datetime(self.at.ms), pa.timestamp("us", "UTC"))
-        elif isinstance(self.at, AtOffsets):
-            cut = Cut(self.last, offsets=self.at.offsets, ids={self.topic: self.topic_id} if self.topic_id else None)
+        if isinstance(self.moment, AtEvent):
+            row_filter &= bronze_field("timestamp") <= pa.scalar(to_datetime(self.moment.ms), pa.timestamp("us", "UTC"))
+        elif isinstance(self.moment, AtOffsets):
+            cut = Cut(
+                self.last, offsets=self.moment.offsets, ids={self.topic: self.topic_id} if self.topic_id else None
+            )
             row_filter &= cut.lies_before(*map(bronze_field, ("topic", "topic_id", "partition", "offset")))
         return row_filter
 
@@ -96,7 +98,7 @@ def _topic_end(layout: Layout, topic: str, complete_tick: int) -> tuple[str | No
     topic_state = reader.read_bronze_coverage(layout).topics.get(topic)
     if topic_state is not None:
         return topic_state.id, dict(topic_state.next)
-    topic_ends = LakeFiles(layout).ends([topic], complete_tick).get(topic)
+    topic_ends = LakeFiles(layout).topic_ends([topic], complete_tick).get(topic)
     return (None, {}) if topic_ends is None else (topic_ends.id, dict(topic_ends.next))
 
 

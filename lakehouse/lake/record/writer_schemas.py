@@ -18,7 +18,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import schemas_lease
 from lakehouse.lake.layout import Layout
-from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.model.model import BadRecord, DecodedRecord
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.commit_number import NO_TICK
@@ -30,7 +30,7 @@ LookedUp = Mapping[str, Mapping[int, WriterSchema | None]]
 PATIENCE_SECONDS = 60.0  # another process writes a small file
 
 
-def record_decoder(layout: Layout) -> Callable[[Source, Record], Decoded | BadRecord]:
+def record_decoder(layout: Layout) -> Callable[[Source, Record], DecodedRecord | BadRecord]:
     """Return the function that decodes a lake's records for the model."""
     return partial(decode_record, find_schemas=LakeSchemas(layout).find)
 

@@ -63,7 +63,7 @@ def bisect(
         )
     version = next((version for version in history if version.version == bad_version), None)
     if version is None:
-        raise NotFound(f"{history.what}: the log no longer has version {bad_version}.")
+        raise NotFound(f"{history.label}: the log no longer has version {bad_version}.")
     return TurningVersion(version, good_version, tried_versions)
 
 

@@ -41,7 +41,7 @@ def blame(table: Snapshot, key: str, *, limit: int | None = None) -> list[dict[s
             f"SELECT {selected_columns} FROM rows WHERE {condition} ORDER BY {key_order}{limit_clause}"
         ).to_arrow_table()
     except (duckdb.Error, OSError) as error:
-        raise StorageError(f"{table.history.what}: its rows can't be read: {error}") from error
+        raise StorageError(f"{table.history.label}: its rows can't be read: {error}") from error
     rows = arrow_rows.to_pylist(maps_as_pydicts="strict")
     records_by_place = _records_at_positions(
         table.history.layout, [row["_position"] for row in rows if row["_position"] is not None]

@@ -42,13 +42,13 @@ def changes_of_version(
 ) -> Difference:
     """Return the changes of one version of a keyed table, from Delta's change data feed. Raises NotFound."""
     history = History(layout, name)
-    if not 0 <= version <= history.newest or not history.has(version):
-        raise NotFound(f"{history.what} has no version {version}. It has {history.span()}.")
+    if not 0 <= version <= history.newest or not history.has_version(version):
+        raise NotFound(f"{history.label} has no version {version}. It has {history.span()}.")
     try:
         change_feed = reader.read_changes(layout, name, version, version)
     except NotFound as error:
         raise NotFound(
-            f"{history.what}, version {version}: its changes are gone (VACUUM). It has {history.span()}."
+            f"{history.label}, version {version}: its changes are gone (VACUUM). It has {history.span()}."
         ) from error
     connection = open_duckdb()
     connection.register("arrow", change_feed)
@@ -91,7 +91,7 @@ def _compare_sides(
 ) -> Difference:
     before, after = sides
     if not history.key:
-        raise StorageError(f"{history.what} does not say what its key is; expected a table of lakehouse.")
+        raise StorageError(f"{history.label} does not say what its key is; expected a table of lakehouse.")
     connection = open_duckdb()
     # A declaration may have changed the case of a name, which makes no difference in SQL.
     names_by_lower = {name.lower(): name for name in [*before.schema.names, *after.schema.names]}
@@ -128,7 +128,7 @@ def _compare_sides(
             connection.sql(f"SELECT change, before, after FROM found ORDER BY {key_order}{limit_clause}")
         )
     except (duckdb.Error, OSError) as error:
-        raise StorageError(f"{history.what}: its rows can't be compared: {error}") from error
+        raise StorageError(f"{history.label}: its rows can't be compared: {error}") from error
     changes = [_change_of_row(history.key, row_struct) for row_struct in first_rows]
     added, removed, changed = (counts_by_kind.get(change_kind, 0) for change_kind in ("added", "removed", "changed"))
     return Difference(added, removed, changed, changes, versions)

@@ -82,12 +82,12 @@ def _zone_part(moment: datetime, zone_name: str, letters: str) -> str:
 def _localized_offset(offset_seconds: int, *, is_short: bool) -> str:
     if not offset_seconds:
         return "GMT"
-    hours, left_seconds = divmod(abs(offset_seconds), 3600)
-    minutes, left_seconds = divmod(left_seconds, 60)
+    hours, remaining_seconds = divmod(abs(offset_seconds), 3600)
+    minutes, remaining_seconds = divmod(remaining_seconds, 60)
     localized_text = f"GMT{'-' if offset_seconds < 0 else '+'}{hours if is_short else _pad_number(hours, 2)}"
-    if minutes or left_seconds or not is_short:
+    if minutes or remaining_seconds or not is_short:
         localized_text += f":{minutes:02d}"
-    return localized_text + (f":{left_seconds:02d}" if left_seconds else "")
+    return localized_text + (f":{remaining_seconds:02d}" if remaining_seconds else "")
 
 
 @lru_cache(maxsize=1024)
@@ -151,8 +151,8 @@ def _format_date(day: date, java_format: str) -> str | None:
 def _format_time(millis: int, java_format: str) -> str | None:
     if not 0 <= millis < 86_400_000:
         return None
-    seconds, left_millis = divmod(millis, 1000)
-    time_of_day = time(seconds // 3600, seconds // 60 % 60, seconds % 60, left_millis * 1000)
+    seconds, remaining_millis = divmod(millis, 1000)
+    time_of_day = time(seconds // 3600, seconds // 60 % 60, seconds % 60, remaining_millis * 1000)
     return _format_letters(format_parts(java_format), _TIME, lambda part: _time_part(time_of_day, part))
 
 

@@ -21,15 +21,15 @@ _BY_SHORT_NAME = {
 
 def offset_text(seconds: int, width: int) -> str:
     """Return an offset in Java's form for so many letters x: +01, +0130, +01:30; with seconds from four letters on."""
-    hours, left_seconds = divmod(abs(seconds), 3600)
-    minutes, left_seconds = divmod(left_seconds, 60)
+    hours, remaining_seconds = divmod(abs(seconds), 3600)
+    minutes, remaining_seconds = divmod(remaining_seconds, 60)
     colon = ":" if width in (3, 5) else ""
     offset = f"{hours:02d}"
     if width > 1 or minutes:
         offset += f"{colon}{minutes:02d}"
-    if width >= 4 and left_seconds:
-        offset += f"{colon}{left_seconds:02d}"
-    is_zero = not hours and not minutes and not (width >= 4 and left_seconds)
+    if width >= 4 and remaining_seconds:
+        offset += f"{colon}{remaining_seconds:02d}"
+    is_zero = not hours and not minutes and not (width >= 4 and remaining_seconds)
     return ("+" if seconds >= 0 or is_zero else "-") + offset
 
 

@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.differences import KINDS, Meaning, find_differences
+from lakehouse.plan.evolution.differences import KINDS, ChangeKind, find_differences
 from lakehouse.plan.evolution.fingerprint import VERSION, fingerprint_text, table_fingerprint
 from lakehouse.plan.evolution.text import declaration_text
 from lakehouse.plan.expression.expression import Json
@@ -54,7 +54,7 @@ DECLARATION = "lakehouse.declaration"
 class Evolution:
     """The effect of a changed declaration: the strongest verdict of its differences, and a sentence for each."""
 
-    kind: Meaning
+    kind: ChangeKind
     reasons: tuple[str, ...] = ()
 
     @property

@@ -12,8 +12,8 @@ from lakehouse.plan.expression.expression import SQL, Json
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.written.canonical import canonical_sql
 
-Meaning = Literal["same", "compatible", "refold", "new_table"]
-KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")
+ChangeKind = Literal["same", "compatible", "refold", "new_table"]
+KINDS: tuple[ChangeKind, ...] = ("same", "compatible", "refold", "new_table")
 
 REFOLD = "its rows were computed the earlier way, so refold the table"
 NEW = "it identifies the rows, so declare a new table"
@@ -36,7 +36,7 @@ SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 class Verdict(NamedTuple):
     """The meaning of a difference, and a sentence about it."""
 
-    kind: Meaning
+    kind: ChangeKind
     text: str
 
 
@@ -56,7 +56,7 @@ def find_differences(old_plan: Json, new_plan: Json) -> list[Verdict]:
     return verdicts
 
 
-def _describe_change(verdict_kind: Meaning, part: str, old_text: str, new_text: str, consequence: str) -> Verdict:
+def _describe_change(verdict_kind: ChangeKind, part: str, old_text: str, new_text: str, consequence: str) -> Verdict:
     return Verdict(verdict_kind, f"{part}: found {old_text}, declared {new_text}; {consequence}.")
 
 
@@ -159,7 +159,7 @@ def _beside_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
 def _retention_differences(
     old_retention: int | None, new_retention: int | None, old_plan: Json, is_final: bool
 ) -> Iterator[Verdict]:
-    verdict_kind: Meaning = "compatible"
+    verdict_kind: ChangeKind = "compatible"
     if old_plan["window"] is None:
         verdict_kind, consequence = (
             "refold",

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 
-from lakehouse.plan.expression.expression import Json, expression_type, read_by
+from lakehouse.plan.expression.expression import Json, columns_read_by, expression_type
 from lakehouse.plan.operator import Aggregate, RowHistory
 from lakehouse.plan.table import Table
 
@@ -36,10 +36,10 @@ def table_fingerprint(table: Table) -> Json:
         content |= content_part
         beside |= beside_part
     types_by_name = {column.name: column.type for column in table.stream.columns}
-    fold = table.fold.of if isinstance(table.fold, RowHistory) else table.fold
-    read_columns = read_by(fold.expressions)
+    fold = table.fold.row_fold if isinstance(table.fold, RowHistory) else table.fold
+    read_columns = columns_read_by(fold.expressions)
     if isinstance(fold, Aggregate):
-        key_types = {item.name: expression_type(item.expression, table.stream.columns) for item in fold.by}
+        key_types = {item.name: expression_type(item.expression, table.stream.columns) for item in fold.grouping}
         stream_part = table.stream.fingerprint(read_columns, keyed=False)
     else:
         key_types = {name: types_by_name[name] or None for name in table.group}

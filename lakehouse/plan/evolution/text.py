@@ -22,7 +22,9 @@ def declaration_text(item: App | Table | Stream) -> str:
 
 def _sink_text(sink: Sink) -> str:
     source_text = (
-        f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream_text(sink.of)
+        f"table {sink.source.name}, {sink.mode} changelog"
+        if isinstance(sink.source, Table)
+        else _stream_text(sink.source)
     )
     partition_text = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
     topic_line = f"TOPIC {sink.topic}{partition_text} <- {source_text}"
@@ -31,11 +33,11 @@ def _sink_text(sink: Sink) -> str:
 
 
 def _function_sink_text(sink: FunctionSink) -> str:
-    return f"FUNCTION {sink.name} <- {_stream_text(sink.of)}"
+    return f"FUNCTION {sink.name} <- {_stream_text(sink.source)}"
 
 
 def _table_text(table: Table) -> str:
-    later_operators = sorted(table.behind, key=lambda operator: IN_TEXT.index(type(operator)))
+    later_operators = sorted(table.later_operators, key=lambda operator: IN_TEXT.index(type(operator)))
     operator_lines = [line for operator in (table.fold, *later_operators) for line in operator.lines()]
     rule_lines = [f"EXPECT {rule}" for rule in (*table.expectations, *table.watched_rules)]
     operator_lines = [*operator_lines, *rule_lines, *table.stream.lines()]

@@ -58,7 +58,7 @@ class Expression:
         return _parse_tree(self.text)
 
     @property
-    def written(self) -> exp.Expression:
+    def written_tree(self) -> exp.Expression:
         """The tree with every function under its own name, and everything else as written."""
         return _tree_as_written(self.text)
 
@@ -69,7 +69,7 @@ class Expression:
 
     def columns(self) -> list[str]:
         """Return the names of the columns that the expression reads, as written, in their order."""
-        return list(dict.fromkeys(root_name(column) for column in self.written.find_all(exp.Column, bfs=False)))
+        return list(dict.fromkeys(root_name(column) for column in self.written_tree.find_all(exp.Column, bfs=False)))
 
     def __str__(self) -> str:
         return self.text
@@ -289,10 +289,12 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
     columns = list(columns)
     types_by_name = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = expression.tree
-    if type_checks.is_mistyped_by_sqlglot(expression.written):
-        first_arguments = expression.written.expressions[:1] if isinstance(expression.written, exp.Anonymous) else []
+    if type_checks.is_mistyped_by_sqlglot(expression.written_tree):
+        first_arguments = (
+            expression.written_tree.expressions[:1] if isinstance(expression.written_tree, exp.Anonymous) else []
+        )
         argument_types = [expression_type(Expression(part.sql("spark")), columns) for part in first_arguments]
-        return type_checks.corrected_type(expression.written, *argument_types)
+        return type_checks.corrected_type(expression.written_tree, *argument_types)
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
         return str(tree.args["to"].sql("spark")).lower()  # the cast decides, whatever its argument
     for column in tree.find_all(exp.Column):
@@ -309,7 +311,7 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
     ):
         return None
     type_text = sql_type(annotated_type)
-    if isinstance(expression.written, exp.Substring) and type_text != "binary":
+    if isinstance(expression.written_tree, exp.Substring) and type_text != "binary":
         return "string"
     # The width of computed decimals is unknown: sqlglot does not follow Spark's rules for them.
     return None if type_text.startswith("decimal") else type_text
@@ -347,7 +349,7 @@ def sql_parts(named_expressions: Iterable[Named]) -> Json:
     return {named_expression.name: sql_part(named_expression.expression) for named_expression in named_expressions}
 
 
-def read_by(expressions: Iterable[Expression]) -> set[str]:
+def columns_read_by(expressions: Iterable[Expression]) -> set[str]:
     """Return the columns that expressions read, in lower case; also names of lambdas' parameters, without harm."""
     return {name.lower() for expression in expressions for name in expression.columns()}
 

@@ -25,7 +25,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class TypeFit:
     """A function that converts a value to a Spark type, or raises ValueError if it does not fit. "" is any type."""
 
     kind: str

@@ -57,7 +57,7 @@ def value_text(value: Any) -> str:
 
 
 class _Reader:
-    """Reads functions and values; it knows what it is reading, since functions and objects may refer to each other.
+    """A reader of functions and values, which knows what it is reading: functions and objects may refer to each other.
 
     module: the name of the file in which a value was met. A class of that file counts by what it says, others by name.
     """
@@ -157,8 +157,10 @@ class _Reader:
             base_texts = [self._class_text(base, module) for base in value.__bases__]
             if issubclass(value, enum.Enum):
                 members = {name: member.value for name, member in value.__members__.items()}
-                own = {name: item for name, item in vars(value).items() if name[0] != "_" and name not in members}
-                return f"class {base_texts} {self.text([members, own], module)}"
+                attributes = {
+                    name: item for name, item in vars(value).items() if name[0] != "_" and name not in members
+                }
+                return f"class {base_texts} {self.text([members, attributes], module)}"
             return f"class {base_texts} {self.text(_class_attributes(value), module)}"
         finally:
             self._outer_objects.pop()

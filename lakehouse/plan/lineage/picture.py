@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.markup.text import to_safe_html
-from lakehouse.plan.lineage.graph import Edge, Graph, Point
+from lakehouse.plan.lineage.graph import Graph, GraphEdge, GraphNode
 
 WIDTH, HEIGHT, GAP, BETWEEN, MARGIN = 200, 44, 14, 130, 8
 NAME_MAX = 26
@@ -23,7 +23,7 @@ STYLE = "".join(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Corner:
     """The upper left corner of a node, in pixels."""
 
     x: float
@@ -37,7 +37,7 @@ def as_svg(graph: Graph) -> str:
     width = len(node_columns) * (WIDTH + BETWEEN) - BETWEEN + 2 * MARGIN
     height = row_count * (HEIGHT + GAP) - GAP + 2 * MARGIN
     places = {
-        node: Place(
+        node: Corner(
             MARGIN + column_number * (WIDTH + BETWEEN),
             MARGIN + (row_count - len(column)) * (HEIGHT + GAP) / 2 + row_number * (HEIGHT + GAP),
         )
@@ -50,19 +50,19 @@ def as_svg(graph: Graph) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {svg_attributes}><style>{STYLE}</style>{edges}{nodes}</svg>\n'
 
 
-def _node_columns(graph: Graph) -> list[list[Point]]:
+def _node_columns(graph: Graph) -> list[list[GraphNode]]:
     """Return the nodes in columns by their depth; in a column, nodes with the same inputs are neighbours."""
-    depths: dict[Point, int] = {}
+    depths: dict[GraphNode, int] = {}
 
-    def depth(node: Point) -> int:
+    def depth(node: GraphNode) -> int:
         if node not in depths:
             depths[node] = max((depth(edge.start) + 1 for edge in graph.edges_into(node)), default=0)
         return depths[node]
 
-    node_columns: list[list[Point]] = [[] for _ in range(1 + max(map(depth, graph.nodes), default=-1))]
+    node_columns: list[list[GraphNode]] = [[] for _ in range(1 + max(map(depth, graph.nodes), default=-1))]
     for node in graph.nodes:
         node_columns[depths[node]].append(node)
-    row_by_node: dict[Point, float] = {}
+    row_by_node: dict[GraphNode, float] = {}
     for column in node_columns:
         input_rows = {node: [row_by_node[edge.start] for edge in graph.edges_into(node)] for node in column}
         column.sort(key=lambda node: sum(input_rows[node]) / max(len(input_rows[node]), 1))
@@ -70,20 +70,20 @@ def _node_columns(graph: Graph) -> list[list[Point]]:
     return node_columns
 
 
-def _draw_edge(edge: Edge, start: Place, end: Place) -> str:
+def _draw_edge(edge: GraphEdge, start: Corner, end: Corner) -> str:
     x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT / 2, end.x, end.y + HEIGHT / 2
     bend = (x2 - x1) / 2
     path_element = f'<path d="M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2:g},{y2:g}"/>'
-    if not edge.how:
+    if not edge.relations:
         return path_element
     # Near the end, since many edges may leave one node.
     label_element = (
-        f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{to_safe_html(", ".join(edge.how))}</text>'
+        f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{to_safe_html(", ".join(edge.relations))}</text>'
     )
     return path_element + label_element
 
 
-def _draw_node(node: Point, corner: Place) -> str:
+def _draw_node(node: GraphNode, corner: Corner) -> str:
     short_name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
     return (
         f'<g transform="translate({corner.x:g},{corner.y:g})"><title>{to_safe_html(f"{node.kind} {node.name}")}</title>'

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakehouse.plan.lineage.graph import Graph, Point
+from lakehouse.plan.lineage.graph import Graph, GraphNode
 
 
 def lineage_text(graph: Graph) -> str:
     """Return the lineage as lines, the results one after the other."""
-    drawn_nodes: set[Point] = set()
+    drawn_nodes: set[GraphNode] = set()
     return "\n".join(line for end in graph.ends for line in _lines_below(graph, end, (), drawn_nodes))
 
 
-def _lines_below(graph: Graph, node: Point, relations: tuple[str, ...], drawn_nodes: set[Point]) -> Iterator[str]:
+def _lines_below(
+    graph: Graph, node: GraphNode, relations: tuple[str, ...], drawn_nodes: set[GraphNode]
+) -> Iterator[str]:
     input_edges = graph.edges_into(node)
     is_repeated = node in drawn_nodes and bool(input_edges)
     drawn_nodes.add(node)
@@ -31,6 +33,6 @@ def _lines_below(graph: Graph, node: Point, relations: tuple[str, ...], drawn_no
     yield f"{node.kind} {node.name}{relation_text}{' ...' if is_repeated else ''}"
     for edge_number, edge in enumerate([] if is_repeated else input_edges):
         is_last = edge_number == len(input_edges) - 1
-        first_line, *other_lines = _lines_below(graph, edge.start, edge.how, drawn_nodes)
+        first_line, *other_lines = _lines_below(graph, edge.start, edge.relations, drawn_nodes)
         yield ("└─ " if is_last else "├─ ") + first_line
         yield from (("   " if is_last else "│  ") + line for line in other_lines)

@@ -157,8 +157,8 @@ def check_constants(written: exp.Expression, subject: str, sql_text: str) -> Non
             faults = _faults_of_division(node)
         else:
             faults = _faults_of_like(node)
-        for found, expected in faults:
-            raise ExpressionError(f"{subject}: {sql_text!r} can't work: found {found}, expected {expected}.")
+        for fault_text, expected_text in faults:
+            raise ExpressionError(f"{subject}: {sql_text!r} can't work: found {fault_text}, expected {expected_text}.")
 
 
 def _faults_of_division(division: exp.Div) -> Iterator[tuple[str, str]]:

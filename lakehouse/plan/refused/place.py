@@ -21,7 +21,7 @@ _file: ContextVar[str | None] = ContextVar("file", default=None)
 
 
 @lru_cache(maxsize=1024)
-def is_users(file: str) -> bool:
+def is_user_file(file: str) -> bool:
     """Say whether a file is the user's: not lakehouse's, the standard library's, or an installed package's."""
     path = Path(file)
     if file.startswith("<") or not path.is_absolute():
@@ -37,7 +37,7 @@ def calling_place() -> Place | None:
     if (file := _file.get()) is not None:
         return file, None
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 

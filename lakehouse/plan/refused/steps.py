@@ -14,15 +14,15 @@ from lakehouse.plan.refused.near import suggest_near
 
 REPR_MAX = 80
 # Public methods that are not steps.
-INTERNAL = ("with_origin", "below", "find", "fingerprint", "lines", "numbered", "rule")
+INTERNAL = ("with_origin", "tables_below", "declare", "find", "fingerprint", "lines", "rule")
 # The text of a declaration in messages, by its class.
-WHAT = {
+LABELS = {
     "Stream": "stream {0.source.name!r}",
-    "Grouped": "{0.stream.what}, grouped",
-    "Aggregated": "aggregates of {0.grouped.stream.what}",
+    "Grouped": "{0.stream.label}, grouped",
+    "Aggregated": "aggregates of {0.grouped.stream.label}",
     "Table": "table {0.name!r}",
-    "View": "rows of {0.rows.what}",
-    "Changes": "changelog of {0.table.what}",
+    "View": "rows of {0.rows.label}",
+    "Changes": "changelog of {0.table.label}",
     "Sink": "sink of topic {0.topic!r}",
     "FunctionSink": "function {0.name!r}",
     "App": "an application",
@@ -125,19 +125,19 @@ class Declaration(InNotebook):
     __slots__ = ()
 
     @property
-    def what(self) -> str:
+    def label(self) -> str:
         """The declaration in messages: stream 'orders'."""
-        return WHAT[type(self).__name__].format(self)
+        return LABELS[type(self).__name__].format(self)
 
     def __repr__(self) -> str:
-        return f"<{self.what}>"
+        return f"<{self.label}>"
 
     if not TYPE_CHECKING:  # a type checker should not believe that any step exists
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):  # Python, copy, pickle and notebooks look for such names
                 raise AttributeError(name)
-            raise NoSuchStep(f"{self.what} has no {name}(). {suggest_step(type(self), name)}".rstrip())
+            raise NoSuchStep(f"{self.label} has no {name}(). {suggest_step(type(self), name)}".rstrip())
 
 
 def suggest_step(declaration_type: type, name: str) -> str:
@@ -163,5 +163,5 @@ def needed_step(value: object) -> str:
 
 def value_in_message(value: object) -> str:
     """Return a value for a message: a declaration as its kind and name, anything else as its text, cut."""
-    full_text = value.what if isinstance(value, Declaration) else repr(value)
+    full_text = value.label if isinstance(value, Declaration) else repr(value)
     return full_text if len(full_text) <= REPR_MAX else f"{full_text[:REPR_MAX]}..."

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the text of a call tells of its arguments.
+    """The facts about the arguments of a call that its text tells.
 
     texts: for each argument, the text of the literal; None for an argument that depends on the record.
     by_interval: whether the last argument is an interval: the step of a sequence of times.
@@ -62,7 +62,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def records(names: str, **facts: Any) -> list[SparkFunction]:
+def make_records(names: str, **facts: Any) -> list[SparkFunction]:
     """Return a record with the same facts for each name; upper/ucase are two names of one function."""
     function_records: list[SparkFunction] = []
     for word in names.split():

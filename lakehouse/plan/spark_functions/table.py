@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from itertools import chain
 
 from lakehouse.plan.spark_functions import guards
-from lakehouse.plan.spark_functions.record import SparkFunction, records, word_set
+from lakehouse.plan.spark_functions.record import SparkFunction, make_records, word_set
 
 _GROUPS = (
     # They may raise, make nothing large of small values, and need Spark.
-    records(
+    make_records(
         """
         acosh aes_decrypt array_append array_compact array_prepend arrays_overlap arrays_zip ascii asinh atanh bin
         binary bit_count bit_length bitmap_bit_position bitmap_bucket_number bitmap_count collate collation crc32 csc
@@ -34,9 +34,9 @@ _GROUPS = (
         xpath_string xxhash64 zeroifnull
         """
     ),
-    records("unix_timestamp", refused_empty=True),
+    make_records("unix_timestamp", refused_empty=True),
     # The same, and the model computes them.
-    records(
+    make_records(
         """
         acos array_distinct array_except array_intersect array_max array_min array_remove array_sort array_union asin
         atan atan2 base64 btrim cbrt chr/char conv cos cosh cot degrees encode exp filter flatten get_json_object hex
@@ -46,125 +46,125 @@ _GROUPS = (
         """,
         model="strict",
     ),
-    records("decode elt mask pi", model="nulls"),
-    records("cast mod equal_null try_cast", model="tree"),
-    records("negative", type="widest", model="tree"),
-    records("add_months date_add date_from_unix_date timestamp_millis", leaves_years=True, model="strict"),
-    records("unix_date", type="int", model="strict"),
-    records("get initcap to_json", size="linear", model="strict"),
-    records("element_at", least=1, size="linear"),
-    records("try_element_at", least=1, model="strict"),
+    make_records("decode elt mask pi", model="nulls"),
+    make_records("cast mod equal_null try_cast", model="tree"),
+    make_records("negative", type="widest", model="tree"),
+    make_records("add_months date_add date_from_unix_date timestamp_millis", leaves_years=True, model="strict"),
+    make_records("unix_date", type="int", model="strict"),
+    make_records("get initcap to_json", size="linear", model="strict"),
+    make_records("element_at", least=1, size="linear"),
+    make_records("try_element_at", least=1, model="strict"),
     # Values of a few bytes.
-    records("boolean double float", size="small"),
-    records(
+    make_records("boolean double float", size="small"),
+    make_records(
         "array_contains array_size ceil/ceiling exists floor forall instr sign/signum", size="small", model="strict"
     ),
-    records("abs pmod", size="small", type="widest", model="strict"),
-    records("locate/position", size="small", model="nulls"),
-    records("month", size="small", type="int", model="strict"),
-    records("year", size="small", type="int", mistyped=True, model="strict"),
-    records("contains endswith startswith", raises=False, size="small"),
-    records("isnotnull isnull", raises=False, size="small", model="nulls"),
-    records("length/char_length/character_length/len", raises=False, size="small", type="int", model="strict"),
-    records("size/cardinality", raises=False, size="small", type="int", model="nulls"),
+    make_records("abs pmod", size="small", type="widest", model="strict"),
+    make_records("locate/position", size="small", model="nulls"),
+    make_records("month", size="small", type="int", model="strict"),
+    make_records("year", size="small", type="int", mistyped=True, model="strict"),
+    make_records("contains endswith startswith", raises=False, size="small"),
+    make_records("isnotnull isnull", raises=False, size="small", model="nulls"),
+    make_records("length/char_length/character_length/len", raises=False, size="small", type="int", model="strict"),
+    make_records("size/cardinality", raises=False, size="small", type="int", model="nulls"),
     # sqlglot gives another type than Spark.
-    records("array_position", size="small", type="bigint", mistyped=True),
-    records("datediff/date_diff day", size="small", type="int", mistyped=True),
-    records("round", raises=False, size="small", mistyped=True),
-    records("weekofyear", type="int", mistyped=True),
-    records("bit_get/getbit", type="tinyint", mistyped=True),
-    records("bround try_divide", mistyped=True),
-    records("trunc", type="date", mistyped=True),
-    records("timestampdiff", type="bigint", mistyped=True),
+    make_records("array_position", size="small", type="bigint", mistyped=True),
+    make_records("datediff/date_diff day", size="small", type="int", mistyped=True),
+    make_records("round", raises=False, size="small", mistyped=True),
+    make_records("weekofyear", type="int", mistyped=True),
+    make_records("bit_get/getbit", type="tinyint", mistyped=True),
+    make_records("bround try_divide", mistyped=True),
+    make_records("trunc", type="date", mistyped=True),
+    make_records("timestampdiff", type="bigint", mistyped=True),
     # They put their arguments together, or give one of them, and do not raise.
-    records("concat lower/lcase upper/ucase", raises=False, size="linear", model="strict"),
-    records("if named_struct struct substring/substr trim", raises=False, size="linear", model="tree"),
-    records("ltrim nvl2 rtrim", raises=False, size="linear"),
-    records("nullif", raises=False, size="linear", model="nulls"),
-    records("array", raises=False, size="linear", chooses=True, model="tree"),
-    records("coalesce/ifnull/nvl", raises=False, size="linear", type="widest", chooses=True, model="tree"),
-    records("greatest least", raises=False, size="linear", type="widest", chooses=True, model="nulls"),
+    make_records("concat lower/lcase upper/ucase", raises=False, size="linear", model="strict"),
+    make_records("if named_struct struct substring/substr trim", raises=False, size="linear", model="tree"),
+    make_records("ltrim nvl2 rtrim", raises=False, size="linear"),
+    make_records("nullif", raises=False, size="linear", model="nulls"),
+    make_records("array", raises=False, size="linear", chooses=True, model="tree"),
+    make_records("coalesce/ifnull/nvl", raises=False, size="linear", type="widest", chooses=True, model="tree"),
+    make_records("greatest least", raises=False, size="linear", type="widest", chooses=True, model="nulls"),
     # Casts, which wrap around unless they are guarded.
-    records("bigint int smallint tinyint", casts=True, size="small"),
-    records("string", casts=True, size="linear"),
-    records("decimal", casts=True),
-    records("timestamp", casts=True, moments=(0,)),
+    make_records("bigint int smallint tinyint", casts=True, size="small"),
+    make_records("string", casts=True, size="linear"),
+    make_records("decimal", casts=True),
+    make_records("timestamp", casts=True, moments=(0,)),
     # They read texts as timestamps: not to_timestamp and its like with a format.
-    records("date_part/datepart/extract date_trunc", moments=(1,)),
-    records("hour minute second", size="small", moments=(0,)),
-    records("unix_micros unix_seconds", type="bigint", moments=(0,)),
-    records("unix_millis", type="bigint", moments=(0,), model="strict"),
-    records("to_timestamp_ltz to_timestamp_ntz try_to_timestamp", moments=(0,)),
-    records("date_format from_utc_timestamp to_timestamp to_utc_timestamp", moments=(0,), model="strict"),
-    records("months_between", moments=(0, 1)),
-    records("convert_timezone", moments=(-1,)),
+    make_records("date_part/datepart/extract date_trunc", moments=(1,)),
+    make_records("hour minute second", size="small", moments=(0,)),
+    make_records("unix_micros unix_seconds", type="bigint", moments=(0,)),
+    make_records("unix_millis", type="bigint", moments=(0,), model="strict"),
+    make_records("to_timestamp_ltz to_timestamp_ntz try_to_timestamp", moments=(0,)),
+    make_records("date_format from_utc_timestamp to_timestamp to_utc_timestamp", moments=(0,), model="strict"),
+    make_records("months_between", moments=(0, 1)),
+    make_records("convert_timezone", moments=(-1,)),
     # The record says how large the value is.
-    records("repeat", least=2, length=guards.REPEATED_LENGTH, model="strict"),
-    records("array_repeat", least=2, length=guards.REPEATED_LENGTH),
-    records("lpad rpad", least=2, length="cast(`1` AS double)", model="strict"),
-    records("array_insert", least=2, length="abs(cast(`1` AS double))"),
-    records("space", least=1, length="cast(`0` AS double)"),
-    records("sequence", least=2, length=guards.length_of_sequence, model="strict"),
-    records("format_number", least=2, length=guards.digits_of_number),
-    records("replace", least=2, length=guards.added_by_replace, model="strict"),
-    records("array_join", least=2, length=guards.added_by_array_join, model="strict"),
-    records("concat_ws", least=1, length=guards.added_by_concat_ws, model="nulls"),
-    records("format_string/printf", least=1, length=guards.added_by_format),
+    make_records("repeat", least=2, length=guards.REPEATED_LENGTH, model="strict"),
+    make_records("array_repeat", least=2, length=guards.REPEATED_LENGTH),
+    make_records("lpad rpad", least=2, length="cast(`1` AS double)", model="strict"),
+    make_records("array_insert", least=2, length="abs(cast(`1` AS double))"),
+    make_records("space", least=1, length="cast(`0` AS double)"),
+    make_records("sequence", least=2, length=guards.length_of_sequence, model="strict"),
+    make_records("format_number", least=2, length=guards.digits_of_number),
+    make_records("replace", least=2, length=guards.added_by_replace, model="strict"),
+    make_records("array_join", least=2, length=guards.added_by_array_join, model="strict"),
+    make_records("concat_ws", least=1, length=guards.added_by_concat_ws, model="nulls"),
+    make_records("format_string/printf", least=1, length=guards.added_by_format),
     # Patterns.
-    records("rlike/regexp/regexp_like", least=2, size="small", patterns=(1,), model="strict"),
-    records("regexp_count", least=2, size="small", patterns=(1,)),
-    records("regexp_instr", least=2, patterns=(1,)),
-    records("regexp_extract split", least=2, patterns=(1,), model="strict"),
-    records("regexp_extract_all", least=2, patterns=(1,), length=guards.length_of_groups, model="strict"),
-    records("regexp_replace", least=3, patterns=(1,), length=guards.added_by_regexp_replace, model="strict"),
-    records("str_to_map", least=1, patterns=(1, 2)),
-    records("like ilike", least=2, size="small", like=True),
+    make_records("rlike/regexp/regexp_like", least=2, size="small", patterns=(1,), model="strict"),
+    make_records("regexp_count", least=2, size="small", patterns=(1,)),
+    make_records("regexp_instr", least=2, patterns=(1,)),
+    make_records("regexp_extract split", least=2, patterns=(1,), model="strict"),
+    make_records("regexp_extract_all", least=2, patterns=(1,), length=guards.length_of_groups, model="strict"),
+    make_records("regexp_replace", least=3, patterns=(1,), length=guards.added_by_regexp_replace, model="strict"),
+    make_records("str_to_map", least=1, patterns=(1, 2)),
+    make_records("like ilike", least=2, size="small", like=True),
     # A null among the keys of a map.
-    records("map", size="linear", null_key=guards.null_key_of_map, model="nulls"),
-    records("map_from_arrays", least=2, null_key="exists(`0`, x -> x IS NULL)", mistyped=True),
-    records("map_from_entries", least=1, null_key=guards.NULL_KEY_OF_ENTRY, model="strict"),
+    make_records("map", size="linear", null_key=guards.null_key_of_map, model="nulls"),
+    make_records("map_from_arrays", least=2, null_key="exists(`0`, x -> x IS NULL)", mistyped=True),
+    make_records("map_from_entries", least=1, null_key=guards.NULL_KEY_OF_ENTRY, model="strict"),
     # Lambdas, whose values together are measured one by one.
-    records("aggregate/reduce", least=3, folds=True, model="nulls"),
-    records(
+    make_records("aggregate/reduce", least=3, folds=True, model="nulls"),
+    make_records(
         "transform", least=2, lambda_calls="transform(`0`, (x, i) -> named_struct('v0', x, 'v1', i))", model="strict"
     ),
-    records("transform_values", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, model="strict"),
-    records("transform_keys", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, null_key=guards.NULL_KEY_OF_LAMBDA),
-    records(
+    make_records("transform_values", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, model="strict"),
+    make_records("transform_keys", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, null_key=guards.NULL_KEY_OF_LAMBDA),
+    make_records(
         "zip_with", least=3, lambda_calls="zip_with(`0`, `1`, (x, y) -> named_struct('v0', x, 'v1', y))", model="strict"
     ),
-    records(
+    make_records(
         "map_zip_with", least=3,
         lambda_calls="map_values(map_zip_with(`0`, `1`, (k, x, y) -> named_struct('v0', k, 'v1', x, 'v2', y)))",
     ),
     # They read texts by the types of a schema.
-    records("from_csv from_xml", least=2, parses=True),
-    records("from_json", least=2, parses=True, model="strict"),
+    make_records("from_csv from_xml", least=2, parses=True),
+    make_records("from_json", least=2, parses=True, model="strict"),
     # SQL functions that Spark lacks: as in ksqlDB, Java computes them (spark/expression/java_functions.py); on the
     # model, Python does (model/function/).
-    records(
+    make_records(
         "ksql_json_fields ksql_json_items ksql_json_pointer ksql_json_text ksql_reverse ksql_unescape", own=True,
         least=1, model="strict",
     ),
-    records(
+    make_records(
         "ksql_format_date ksql_format_time ksql_json_at ksql_parse_date ksql_parse_time", own=True, least=2,
         model="strict",
     ),
     # SQL calls the two of patterns where a function of Spark has matched, which bounds how far Java recurses.
-    records(
+    make_records(
         "ksql_format_timestamp ksql_regexp_group ksql_regexp_groups ksql_substring", own=True, least=3, model="strict"
     ),
-    records("ksql_length", own=True, least=1, type="int", model="strict"),
-    records("ksql_find", own=True, least=4, type="int", model="strict"),
+    make_records("ksql_length", own=True, least=1, type="int", model="strict"),
+    make_records("ksql_find", own=True, least=4, type="int", model="strict"),
     # Refused functions, and why.
-    records("curdate current_date current_time current_timestamp localtimestamp now", refused="it reads a clock"),
-    records(
+    make_records("curdate current_date current_time current_timestamp localtimestamp now", refused="it reads a clock"),
+    make_records(
         """
         aes_encrypt monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
         """,
         refused="it gives another value each time",
     ),
-    records(
+    make_records(
         """
         collations current_catalog current_database current_path current_schema current_timezone current_user
         input_file_block_length input_file_block_start input_file_name java_method python_worker_logs reflect
@@ -172,8 +172,8 @@ _GROUPS = (
         """,
         refused="it looks outside the record",
     ),
-    records("assert_true raise_error", refused="it stops the job on purpose"),
-    records(
+    make_records("assert_true raise_error", refused="it stops the job on purpose"),
+    make_records(
         """
         any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
         array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or
@@ -186,21 +186,21 @@ _GROUPS = (
         """,
         refused="it takes several records",
     ),
-    records(
+    make_records(
         """
         explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer range stack variant_explode
         variant_explode_outer
         """,
         refused="it gives several records",
     ),
-    records(
+    make_records(
         """
         from_avro from_protobuf schema_of_avro schema_of_csv schema_of_json schema_of_xml session_window to_avro
         to_protobuf window window_time
         """,
         refused="it needs its own plan",
     ),
-    records("approx_top_k_estimate hll_sketch_estimate hll_union", refused="it has not been tested"),
+    make_records("approx_top_k_estimate hll_sketch_estimate hll_union", refused="it has not been tested"),
 )  # fmt: skip
 RECORDS = tuple(chain.from_iterable(_GROUPS))
 ALLOWED = frozenset(record.name for record in RECORDS if not record.refused and not record.own)

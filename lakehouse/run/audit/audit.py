@@ -91,7 +91,7 @@ def audit(
     fate_counts = fates.count_fates(scope)
     listen("missing offsets")
     explanation = explain_missing(scope, fate_counts, kafka)
-    table_audit = _TableAudit(scope, fate_counts, commit_counts, is_read=bool(app.below(table)))
+    table_audit = _TableAudit(scope, fate_counts, commit_counts, is_read=bool(app.tables_below(table)))
     listen("sums")
     row_count, sums = table_audit.compare_sums()
     audit_result = Audit(
@@ -260,7 +260,7 @@ class _TableAudit:
         row_count, _ = table_counts.count_by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
         column_names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # For these, the rows do not hold all applied records, or hold some more than once.
-        removes_rows = any(isinstance(operator, Final | Expire) for operator in table.behind)
+        removes_rows = any(isinstance(operator, Final | Expire) for operator in table.later_operators)
         is_partial = removes_rows or table.is_history or isinstance(table.fold.window, Sliding)
         if not column_names or is_partial or self._scope.skip or self._scope.is_repaired:
             return row_count, []

@@ -100,7 +100,7 @@ def find_members(lake: OpenLake, app: App) -> TouchedTables:
         if not open_table.table_exists():
             new_tables.add(table)
         elif not present_logic.declaration_change(open_table).can_go_on or present_logic.is_behind(open_table):
-            changed_tables |= {table, *app.below(table)}
+            changed_tables |= {table, *app.tables_below(table)}
     swapped = tuple(table for table in app.tables if table in changed_tables - new_tables)
     needed = {upstream for table in swapped for upstream in table.stream.tables} & new_tables
     refusals = [refusal for table in swapped if (refusal := tables.swap_refusal(lake.open(table))) is not None]

@@ -106,9 +106,9 @@ def _has_revert(lake: OpenLake, name: str) -> bool:
 
 def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table], reverted: tuple[str, ...]) -> ErasurePlan:
     names = tuple(table.name for table in tables)
-    published = tuple(sink.topic for sink in app.sinks if sink.of in tables)
+    published = tuple(sink.topic for sink in app.sinks if sink.source in tables)
     streams = tuple(
-        sink.topic for sink in app.sinks if isinstance(sink.of, Stream) and set(sink.of.topics) & counts.keys()
+        sink.topic for sink in app.sinks if isinstance(sink.source, Stream) and set(sink.source.topics) & counts.keys()
     )
     record_text = ", ".join(f"{count:,} of topic {topic}" for topic, count in counts.items())
     stages = [
@@ -218,7 +218,7 @@ class Eraser:
         erasure = erasure_log.find_erasure(erasure_log.read_erasures(self._layout), subject)
         # One that has been purged is searched again, unless such records have come since.
         if erasure is None or (
-            erasure.has("purged") and not erasable_records(self._lake, self._app, subject).isEmpty()
+            erasure.has_reached("purged") and not erasable_records(self._lake, self._app, subject).isEmpty()
         ):
             erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
@@ -229,7 +229,7 @@ class Eraser:
             ("purged", self._purge_old_files),
         ]
         for progress, step in steps:
-            if not erasure.has(progress):
+            if not erasure.has_reached(progress):
                 with phase("erasing", f"erasing: {progress}"):
                     erasure = replace(step(erasure), progress=progress)
                 erasure_log.write_erasure(self._layout, erasure)
@@ -334,7 +334,7 @@ class Eraser:
         return tuple(table for table in self._app.tables if table.name in erasure.tables)
 
     def _publish_differences(self, erasure: Erasure) -> Erasure:
-        if any(sink.of in self._erased_tables(erasure) for sink in self._app.sinks):
+        if any(sink.source in self._erased_tables(erasure) for sink in self._app.sinks):
             self._publish()
         return erasure
 

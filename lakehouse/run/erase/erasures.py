@@ -101,7 +101,7 @@ class Erasures(Deployments):
         erasure = erasure_log.find_erasure(self.erasures(), subject)
         if erasure is None:
             raise NotFound("erase: nobody has asked to erase this; expected the same keys, columns and records.")
-        if not erasure.has("purged"):
+        if not erasure.has_reached("purged"):
             raise ConfigError(
                 "erase: the erasure was interrupted; expected a finished one. Give the same command without --verify: "
                 "it goes on."
@@ -112,7 +112,7 @@ class Erasures(Deployments):
     def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:
         """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further."""
         earlier = erasure_log.find_erasure(self.erasures(), subject)
-        if earlier is not None and earlier.has("chosen") and not earlier.has("purged"):
+        if earlier is not None and earlier.has_reached("chosen") and not earlier.has_reached("purged"):
             return
         from lakehouse.run.erase.source_tombstones import write_tombstones
         from lakehouse.run.job.job import Job

@@ -132,7 +132,7 @@ def _to_input(app: App, record: Record, find_schemas: FindSchemas) -> dict[str, 
 
 def _expected_results(app: App, table: Table, result: Result) -> dict[str, Any]:
     result, key_names = in_fields(app, result), keys_in(app, table)
-    topic = next((sink.topic for sink in app.sinks if sink.of == table), table.name)
+    topic = next((sink.topic for sink in app.sinks if sink.source == table), table.name)
     changes = [
         {
             "topic": topic,

@@ -52,7 +52,7 @@ def changelog_steps(
 
     changes = published.rows_of_frame(changefeed.changes_of_key(changefeed.per_event(open_table, 0, tick), table, key))
     row_entries: list[tuple[Position, Key, dict[str, Any] | None]] = []
-    row_entries += [(Position.of(row["_position"]), _row_key(table, row), row) for row in changes]
+    row_entries += [(Position.from_fields(row["_position"]), _row_key(table, row), row) for row in changes]
     row_entries += [(place, row_key, None) for place, row_key in _late_positions(open_table, key, sought_key, tick)]
     row_entries.sort(key=lambda item: item[0])
     record_places = {

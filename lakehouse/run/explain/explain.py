@@ -20,7 +20,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas, record_decoder
 from lakehouse.lake.store import is_table
 from lakehouse.model import fold, keyed_table, model
-from lakehouse.model.event import Event, Late, to_sortable
+from lakehouse.model.event import Event, LateRecord, to_sortable
 from lakehouse.model.fold import TableResult
 from lakehouse.plan.operator import VALID_FROM, WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
@@ -200,8 +200,8 @@ def _steps_by_key(
     table: Table, events: Iterable[Event], fold_result: TableResult, find_schemas: FindSchemas
 ) -> dict[Key, tuple[RowStep, ...]]:
     """Put each record's effect beside the record, row by row."""
-    outcomes_by_position: dict[Position, list[Change | Late]] = {}
-    outcomes: list[Change | Late] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
+    outcomes_by_position: dict[Position, list[Change | LateRecord]] = {}
+    outcomes: list[Change | LateRecord] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
     for outcome in outcomes:
         outcomes_by_position.setdefault(outcome.position, []).append(outcome)
     unqualified_ids = {id(change) for change in fold_result.unqualified}

@@ -162,7 +162,7 @@ def compare_with_table(
     note = absence = None
     if not agrees and folded_row is not None and table_row is None:
         note = absence = next(
-            (why for item in table.behind if (why := _explain_absence(item, table, key, watermark))), None
+            (why for item in table.later_operators if (why := _explain_absence(item, table, key, watermark))), None
         )
     if not agrees and note is None:
         note = "the table has another row: somebody else has changed it, or it was declared differently then"

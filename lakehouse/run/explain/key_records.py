@@ -71,7 +71,7 @@ def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
 
 def _key_column_type(table: Table, name: str) -> str:
     """Return the declared type of a key's column; empty if only Spark knows it."""
-    for item in table.fold.by:
+    for item in table.fold.grouping:
         if item.name == name:
             return expression_type(item.expression, table.stream.columns) or ""
     return next(column.type for column in table.stream.columns if column.name == name)
@@ -107,7 +107,7 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
         return False
     if base_type(source.key[0].type) == "double":
         return False
-    key_texts = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
+    key_texts = [item.expression.text.lower() for item in table.fold.grouping] or [source.key[0].name.lower()]
     return key_texts == [source.key[0].name.lower()]
 
 
@@ -157,8 +157,8 @@ def _records_reaching_key(
 ) -> Iterator[Record]:
     """Yield the records that reach a key: the model runs the table's stream, re-keyed by the table's groups."""
     stream = table.stream
-    if table.fold.by:
-        rekey = Rekey(table.fold.by, stream.key)
+    if table.fold.grouping:
+        rekey = Rekey(table.fold.grouping, stream.key)
         stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
     result = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
     reached_places = {

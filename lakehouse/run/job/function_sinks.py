@@ -107,7 +107,7 @@ class _Function:
     def _call_for_ticks(self, last_tick: int) -> int:
         note_before, record_number = self._note, 0
         with closing(
-            driver_rows.stream_rows(stream_events(self._lake, self.sink.of, note_before.after, last_tick))
+            driver_rows.stream_rows(stream_events(self._lake, self.sink.source, note_before.after, last_tick))
         ) as stream_rows:
             for record_number, row in enumerate(stream_rows, 1):
                 if record_number < note_before.told:
@@ -146,8 +146,8 @@ class _Function:
 
 def as_record(sink: FunctionSink, row: dict[str, Any]) -> StreamRecord:
     """Return a derived row (see `stream_events`) as the record that a function gets."""
-    key = None if row["_null_key"] else {name: row[name] for name in sink.of.key}
-    value = {column.name: row[column.name] for column in sink.of.columns if column.name not in sink.of.key}
-    position = Position.of(row["_position"])
+    key = None if row["_null_key"] else {name: row[name] for name in sink.source.key}
+    value = {column.name: row[column.name] for column in sink.source.columns if column.name not in sink.source.key}
+    position = Position.from_fields(row["_position"])
     event_time = to_datetime(row["_event_time_ms"])
     return StreamRecord(key, None if row["_tombstone"] else value, event_time, position, f"{sink.name}/{position.text}")

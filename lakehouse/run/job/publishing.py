@@ -95,12 +95,12 @@ class Publishing:
         topic_names = self._cluster.names()
         if sink.topic not in topic_names:
             topic_config = (
-                COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
+                COMPACTED if isinstance(sink.source, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
             )
             # Kafka refuses a record whose time it does not take: that would end publishing.
             partition_count = sink.partitions or self._source_partitions(sink, topic_names)
             create_for_times_to_come(self._cluster, sink.topic, partition_count, topic_config)
-        elif isinstance(sink.of, Table):
+        elif isinstance(sink.source, Table):
             self._check_kept(sink.topic)
         if (covers_topic := covers.covers_topic(sink.topic)) not in topic_names:
             self._cluster.create(covers_topic, 1, covers.CONFIG)
@@ -187,7 +187,7 @@ class _OpenSink:
     @property
     def _is_joined(self) -> bool:
         """True if the sink is a stream behind a join of streams."""
-        return isinstance(self.sink.of, Stream) and bool(meeting_streams(self.sink.of))
+        return isinstance(self.sink.source, Stream) and bool(meeting_streams(self.sink.source))
 
     def _covered_offsets(self) -> NextOffsets:
         """Return the offsets that the topic of a stream covers, of the source topics that exist."""
@@ -234,7 +234,7 @@ class _OpenSink:
 
     def _cover(self, transaction: Transaction, own_publication: OwnPublication, last_tick: int) -> Cover:
         """Return the topic's cover after a transaction of the ticks up to the last one."""
-        node, point_before = self.sink.of, self._resume_point
+        node, point_before = self.sink.source, self._resume_point
         covered_offsets = published.next_offsets(self._lake, node, transaction.tick)
         clock = published.clock_of(self._lake, node, transaction.tick, self._clock)
         return Cover(
@@ -265,7 +265,7 @@ class _OpenSink:
         if is_new_topic(topic_id, newest_cover):
             has_records = self._has_records(self.topic)
             if state_id is not None and self._has_records(state_name):
-                raise unknown_records_error(state_name, self.sink.of)
+                raise unknown_records_error(state_name, self.sink.source)
         own_publication = self._describe_own()
         if (
             newest_cover is not None
@@ -273,7 +273,7 @@ class _OpenSink:
             and newest_cover.tick <= own_publication.tick
         ):
             is_exact = bronze.last_coverage(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
-            lake_offsets = published.next_offsets(self._lake, self.sink.of, newest_cover.tick)
+            lake_offsets = published.next_offsets(self._lake, self.sink.source, newest_cover.tick)
             tick_commit = published.tick_nonce(self._lake, newest_cover.tick)
             own_publication = replace(own_publication, next=lake_offsets, exact=is_exact, commit=tick_commit)
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
@@ -290,7 +290,7 @@ class _OpenSink:
         return next(read_topic(self._cluster, self._options, topic), None) is not None
 
     def _describe_own(self) -> OwnPublication:
-        node, tick = self.sink.of, latest_complete_tick(self._lake)
+        node, tick = self.sink.source, latest_complete_tick(self._lake)
         origin = published.origin_of(self._lake, node)
         if not isinstance(node, Table) or not (open_table := self._lake.open(node)).table_exists():
             return OwnPublication(node, origin, tick)
@@ -306,7 +306,7 @@ def _with_registered_ids(lake: OpenLake, settings: Settings, sink: Sink) -> Sink
     """
     if not any(parse_format(format).traits.is_registered for format in (sink.format, sink.key_format)):
         return sink
-    key_columns, value_columns = published.published_columns(lake.spark, sink.of)
+    key_columns, value_columns = published.published_columns(lake.spark, sink.source)
     registry = open_registry(settings.registry)
     try:
 

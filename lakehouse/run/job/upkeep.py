@@ -163,7 +163,7 @@ def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:
     """
     ticks_by_topic = {}
     for sink in app.sinks:
-        if sink.of == table and sink.mode == "net":
+        if sink.source == table and sink.mode == "net":
             progress = note.read(layout.published(sink.topic)) or {}
             ticks_by_topic[sink.topic] = int(progress.get("tick", 0))
     return ticks_by_topic

@@ -17,7 +17,7 @@ from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.expression.schema import check_name
-from lakehouse.plan.rows import takes_out
+from lakehouse.plan.rows import takes_out_rows
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.carry_out import carry_out, check_stopped, stored_declaration
 from lakehouse.run.repair.intervene import NO_REASON, Why
@@ -292,7 +292,7 @@ def plan_revert(
     """
     basis = _read_basis(open_table)
     _refuse_other_logic(open_table, cut)
-    if takes_out(open_table.table):
+    if takes_out_rows(open_table.table):
         upstream_names = ", ".join(upstream.name for upstream in open_table.table.stream.reads)
         raise PlanError(
             f"table {open_table.name!r} is made of the rows of {upstream_names}: a row that changes is taken out "

@@ -106,7 +106,7 @@ def _refuse_during_erasure(layout: Layout, plan: RepairPlan[AnyOutcome]) -> None
     own_ids = {stage.details.get("erasure") for stage in plan.stages if isinstance(stage, Intervene)}
     for erasure in erasure_log.read_erasures(layout):
         names = [name for name in erasure.tables if name in plan.basis.declarations]
-        if names and not erasure.has("purged") and erasure.id not in own_ids:
+        if names and not erasure.has_reached("purged") and erasure.id not in own_ids:
             raise StorageError(
                 f"{tables_text(names)}: an erasure that began at {erasure.begun_at} is not finished. Give its command, "
                 "`lakehouse repair erase`, again, and then this one."

@@ -21,7 +21,7 @@ from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_in_topic
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
+from lakehouse.lake.record.quarantine import QuarantineChoice, QuarantinedRecord, read_quarantined
 from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -65,7 +65,7 @@ def leave_unchanged(record: Record) -> Record:
 class Fixed:
     """A record that fits now, with these bytes. was: the record in the quarantine, with the reason and its place."""
 
-    was: Quarantined
+    was: QuarantinedRecord
     key: bytes | None
     value: bytes | None
 
@@ -79,7 +79,7 @@ class Fixed:
 class StillBad:
     """A record that still does not fit: why not, and its bytes after the fix; the original bytes if there are none."""
 
-    was: Quarantined
+    was: QuarantinedRecord
     key: bytes | None
     value: bytes | None
     reason: str
@@ -127,7 +127,7 @@ def approved_fixes(fixes: Fixes, expected_digest: str) -> Fixes:
     return approved
 
 
-def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: FixFunction) -> Fixes:
+def fixed_records(layout: Layout, app: App, stream: str, choice: QuarantineChoice, fix: FixFunction) -> Fixes:
     """Return the results of a fix for a stream's quarantined records, each decoded as the application declares it now.
 
     Raises NotFound if none is chosen, PlanError for a stream that the application does not have, ConfigError for an
@@ -239,7 +239,9 @@ def replay_refusal(app: App, source: Source) -> str | None:
     if not any(source in table.stream.decodes for table in app.tables):
         return f"no table of the application reads stream {source.name!r}; there is nothing to refold."
     labelled_streams = [(f"table {table.name!r}", table.stream) for table in app.tables]
-    labelled_streams += [(f"topic {sink.topic!r}", sink.of) for sink in app.sinks if isinstance(sink.of, Stream)]
+    labelled_streams += [
+        (f"topic {sink.topic!r}", sink.source) for sink in app.sinks if isinstance(sink.source, Stream)
+    ]
     for label, stream in labelled_streams:
         if any(source in side.decodes for side in meeting_streams(stream)):
             return (

@@ -65,7 +65,7 @@ def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]])
     for _, group in groupby(_flatten_batches(sort_rows(_record_batches(records), 2)), key=itemgetter(0)):
         *_, newest_row = _in_one_partition(group)
         key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats = newest_row
-        record_position = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
+        record_position = Position.from_fields(dict(zip(Position._fields, json.loads(position), strict=True)))
         key_formats = (formats[0], formats[1])
         yield Newest(
             RecordHeaders(place, record_position, event_ms, origin, table_name, accumulators, left_out, key_formats),

@@ -114,7 +114,7 @@ def rebuild(
         )
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
-    if not cut.whole:
+    if not cut.is_whole:
         raise ConfigError(
             f"rebuild from changelog at {moment}: a changelog has ticks, versions and commit times; expected one of "
             "them."

@@ -23,7 +23,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.expression.schema import check_topic
 from lakehouse.run.repair.refilled_topic import Target, open_target
-from lakehouse.semantics.time.kafka_time import HEADER, no_time
+from lakehouse.semantics.time.kafka_time import HEADER, find_impossible_time
 
 POSITIONS = ("topic_id", "offset", "tick")
 # librdkafka takes 0 for "now", and Kafka has no time before 1970.
@@ -116,7 +116,7 @@ def rehydrate(
 def _place_row(row: BronzeRow, positions: bool) -> PlacedRecord:
     pairs = [(header["key"], header["value"]) for header in row.headers or ()]
     timestamp = row.timestamp // 1000
-    if (original_time := no_time(timestamp, pairs)) is not None:
+    if (original_time := find_impossible_time(timestamp, pairs)) is not None:
         timestamp, pairs = original_time, [(name, value) for name, value in pairs if name != HEADER]
     headers: Headers = [*pairs]
     if positions:

@@ -125,7 +125,7 @@ def _check_readers(layout: Layout, readers: Iterable[Table]) -> list[Table]:
     lake_files = LakeFiles(layout)
 
     def stored_properties(table: Table) -> Mapping[str, str] | None:
-        table_log = lake_files.opened(layout.silver(table.name))
+        table_log = lake_files.open_table(layout.silver(table.name))
         return None if table_log is None else table_log.properties()
 
     for table in readers:

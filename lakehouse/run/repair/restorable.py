@@ -19,7 +19,7 @@ from lakehouse.plan.evolution.change import compare_fingerprints
 from lakehouse.plan.evolution.fingerprint import table_fingerprint
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import looked_up_by_time, meeting_streams
+from lakehouse.plan.stream_join import meeting_streams, tables_looked_up_by_time
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest_records import INSTEAD
 from lakehouse.run.start.resume_point import restored_of
@@ -48,7 +48,7 @@ def refuse_kind(table: Table) -> None:
             f"the topic's records, and this lake's bronze may not have those of all restored rows. {_INSTEAD}"
         )
     by_arrival = [join.table for join in _table_joins(table.stream) if join.as_of != "event time"]
-    for joined_table in looked_up_by_time(table.stream):
+    for joined_table in tables_looked_up_by_time(table.stream):
         if joined_table.stream.reads or meeting_streams(joined_table.stream) or joined_table in by_arrival:
             raise PlanError(
                 f"table {table.name!r} looks up what {joined_table.name} was at earlier times: no changelog has all "
@@ -112,13 +112,13 @@ def check_fits(open_table: OpenTable, cover: Cover) -> None:
 
 def _restored_upstream(open_table: OpenTable) -> list[Table]:
     """Return the tables above that are restored, too, without those that are looked up by time."""
-    by_time = looked_up_by_time(open_table.table.stream)
+    by_time = tables_looked_up_by_time(open_table.table.stream)
     return [upstream for upstream in open_table.table.stream.reads if upstream not in by_time]
 
 
 def needs_covered(table: Table) -> bool:
     """Say whether records that a table's changelog covers still count for later ones."""
-    return bool(meeting_streams(table.stream) or looked_up_by_time(table.stream))
+    return bool(meeting_streams(table.stream) or tables_looked_up_by_time(table.stream))
 
 
 def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
@@ -129,7 +129,7 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
     """
     needed_by_topic = {topic: cover.needed or {} for part in meeting_streams(table.stream) for topic in part.topics}
     needed_by_topic |= {
-        topic: {} for joined_table in looked_up_by_time(table.stream) for topic in joined_table.stream.topics
+        topic: {} for joined_table in tables_looked_up_by_time(table.stream) for topic in joined_table.stream.topics
     }
     existing_topics = set(cluster.names())
     topic_facts = cluster.topics([name for name in needed_by_topic if name in existing_topics])

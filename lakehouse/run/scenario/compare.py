@@ -15,7 +15,7 @@ from typing import Any
 
 from lakehouse.formats.epoch import moments_to_numbers
 from lakehouse.formats.values.json_text import write_json
-from lakehouse.model.event import Late, from_hashable
+from lakehouse.model.event import LateRecord, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format
@@ -113,7 +113,7 @@ def _report_missing(kind: str, name: str, known_names: Iterable[str]) -> list[st
 
 def _keys_of_topic(app: App, topic: str) -> Keys:
     """Return the keys of the node published to a topic, or of the table named instead of a topic."""
-    return keys_in(app, next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
+    return keys_in(app, next((sink.source for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
 def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> list[Change] | None:
@@ -208,7 +208,7 @@ def _compare_quarantine(
 
 
 def _compare_late(
-    name: str, key_names: Keys, expected_records: list[dict[str, Any]], late_records: list[Late]
+    name: str, key_names: Keys, expected_records: list[dict[str, Any]], late_records: list[LateRecord]
 ) -> list[str]:
     """Compare late records in position order; a record that came too late for several windows counts once for each."""
     late_lines: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ from lakehouse.semantics.changelog import Change, Key
 
 def are_escaped(app: App, node: Stream | Table) -> bool:
     """Say whether SQL has made columns' names from other names, in the topics that it writes or reads."""
-    is_written = any(sink.of == node and parse_format(sink.format).is_named for sink in app.sinks)
+    is_written = any(sink.source == node and parse_format(sink.format).is_named for sink in app.sinks)
     sources = node.stream.decodes if isinstance(node, Table) else node.decodes
     read_columns = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
     return is_written or any(
@@ -28,7 +28,7 @@ def are_escaped(app: App, node: Stream | Table) -> bool:
 def in_fields(app: App, result: Result) -> Result:
     """Return the results with the names of fields."""
     tables = {table.name for table in app.tables if are_escaped(app, table)}
-    topics = {sink.topic for sink in app.sinks if are_escaped(app, sink.of)}
+    topics = {sink.topic for sink in app.sinks if are_escaped(app, sink.source)}
     if not tables and not topics:
         return result
     rows_by_table = {

@@ -91,8 +91,8 @@ class Replayed:
         if sink is None:
             topic_names = ", ".join(sink.topic for sink in self._app.sinks) or "none"
             raise ConfigError(f"topic({topic!r}): the application does not write it; it writes {topic_names}.")
-        _check_changes(sink.of, f"topic({topic!r})")
-        return _changes_to_dicts(sink.of, self._result.topics[topic])
+        _check_changes(sink.source, f"topic({topic!r})")
+        return _changes_to_dicts(sink.source, self._result.topics[topic])
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Return the records that came too late for a table, in order; for several windows, once for each.

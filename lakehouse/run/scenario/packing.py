@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lakehouse.model.event import Late
+from lakehouse.model.event import LateRecord
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
@@ -71,8 +71,8 @@ def _prefix_app(app: App, prefix: str) -> App:
         return replace(item, name=prefix + item.name, stream=stream(item.stream))
 
     def sink(item: Sink) -> Sink:
-        node = table(item.of) if isinstance(item.of, Table) else stream(item.of)
-        return replace(item, topic=prefix + item.topic, of=node)
+        node = table(item.source) if isinstance(item.source, Table) else stream(item.source)
+        return replace(item, topic=prefix + item.topic, source=node)
 
     return App(tuple(map(table, app.tables)), tuple(map(sink, app.sinks)), tuple(map(source, app.sources)))
 
@@ -84,7 +84,7 @@ def _own_result(result: Result, prefix: str, records: Sequence[Record]) -> Resul
     def change(item: Change) -> Change:
         return replace(item, position=item.position._replace(topic=item.position.topic.removeprefix(prefix)))
 
-    def late(item: Late) -> Late:
+    def late(item: LateRecord) -> LateRecord:
         identity = item.identity._replace(topic_id=item.identity.topic_id.removeprefix(prefix))
         return replace(
             item, identity=identity, position=item.position._replace(topic=item.position.topic.removeprefix(prefix))

@@ -17,7 +17,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
-from lakehouse.model.event import Late, to_hashable
+from lakehouse.model.event import LateRecord, to_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
@@ -146,11 +146,13 @@ def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) 
         own_commits = lake.commits(lake.open(table).state)
         result.null_keys[table.name] = sum(commit.batch.counts.null_keys for commit in own_commits if commit.batch)
     for sink in app.sinks:
-        if isinstance(sink.of, Stream):
-            events = stream_feed.stream_events(lake, sink.of, 0, last)
-            result.topics[sink.topic] = [_row_to_change(sink.of.key, row) for row in published.rows_of_frame(events)]
+        if isinstance(sink.source, Stream):
+            events = stream_feed.stream_events(lake, sink.source, 0, last)
+            result.topics[sink.topic] = [
+                _row_to_change(sink.source.key, row) for row in published.rows_of_frame(events)
+            ]
         else:
-            result.topics[sink.topic] = result.changelogs[sink.of.name]
+            result.topics[sink.topic] = result.changelogs[sink.source.name]
     by_identity = {record.identity: record for record in records}
     for table in app.tables:
         result.late[table.name] = _read_late(lake.layout, table, by_identity)
@@ -168,7 +170,7 @@ def rows_of(table: Table, rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str,
     return {_hashable_key(table.key, row): _visible_value(table.key, row) for row in rows}
 
 
-def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
+def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[LateRecord]:
     """Return the late records in position order, and several of one record in the order of their windows."""
     if not Path(layout.late(table.name)).exists():
         return []
@@ -178,7 +180,9 @@ def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]
         record = records_by_place[row["tick"], row["topic"], row["partition"], row["offset"]]
         is_windowed = row["window_start"] is not None
         span = Span(to_milliseconds(row["window_start"]), to_milliseconds(row["window_end"])) if is_windowed else None
-        late_records.append(Late(record.identity, record.position._replace(ordinals=tuple(row["ordinals"])), span))
+        late_records.append(
+            LateRecord(record.identity, record.position._replace(ordinals=tuple(row["ordinals"])), span)
+        )
     return sorted(late_records, key=lambda late: (late.position, late.span or ()))
 
 
@@ -192,5 +196,5 @@ def _visible_value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
 
 def _row_to_change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
     value = None if row["_tombstone"] else _visible_value(key, row)
-    position = Position.of(row["_position"])
+    position = Position.from_fields(row["_position"])
     return Change(None if row.get("_null_key") else _hashable_key(key, row), value, row["_event_time_ms"], position)

@@ -162,7 +162,7 @@ def load_application(scenario: Scenario) -> App:
     if scenario.statements:
         script = _declared_script(scenario)
         script.inserted_records()  # refuse a record that does not fit its stream, as a statement
-        script.expected()
+        script.expected_records()
         return script.app()
     module_name, _, name = scenario.app.partition(":")
     if module_name.endswith((".py", ".sql")):
@@ -258,7 +258,7 @@ def build_records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Re
 
 def _unread_topics(scenario: Scenario, app: App) -> set[str]:
     """Return the topics that statements declare, but no query reads: their records make no difference."""
-    declarations = _declared_script(scenario).catalog.declared.values() if scenario.statements else []
+    declarations = _declared_script(scenario).catalog.entries.values() if scenario.statements else []
     return {source.topic for source in declarations if source.query is None} - set(app.topics)
 
 
@@ -314,7 +314,7 @@ def check_scenario(scenario: Scenario, engine: Engine, batch: Batch = "all") -> 
         return _check_refusal(scenario, scenario.error)
     app = load_application(scenario)
     result = engine(app, build_records(scenario, app, batch))
-    asserted = _declared_script(scenario).expected() if scenario.statements else []
+    asserted = _declared_script(scenario).expected_records() if scenario.statements else []
     return [*compare_beginnings(app, result, asserted), *compare(app, result, scenario.expected)]
 
 

@@ -114,8 +114,8 @@ def _check_declared(source: Source, part_name: str, subject: str | None, newest:
 
 def _published_parts(sink: Sink) -> Iterator[tuple[str, tuple[Column, ...]]]:
     """Yield the parts of a published topic that are in a registered format, with their columns."""
-    columns_by_name = {column.name: column.plain for column in sink.of.columns}
-    key = tuple(columns_by_name[name] for name in sink.of.key)
+    columns_by_name = {column.name: column.plain for column in sink.source.columns}
+    key = tuple(columns_by_name[name] for name in sink.source.key)
     # A key that names a window is JSON.
     if parse_format(sink.key_format).traits.is_registered and not set(WINDOW_COLUMNS) & {c.name for c in key}:
         yield "key", key

@@ -25,7 +25,7 @@ from lakehouse.errors import PlanError, RegistryUnavailable
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.primitive import decode_primitive
 from lakehouse.formats.codec.protobuf_codec import own_schema
-from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, require_schema_id, schema_id
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.protobuf.proto_json import read_json
 from lakehouse.formats.values.json_text import parse_value
@@ -132,7 +132,7 @@ def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
         case "json":
             return _json_line(data)
         case "json_sr":
-            known_id(data)
+            require_schema_id(data)
             return _json_line(data[PREFIX_LENGTH:])
         case "avro":
             return _avro_as_json(data, look_up)
@@ -165,7 +165,7 @@ def _avro_as_json(data: bytes, look_up: LookUp) -> str:
 
 
 def _writer_schema_of(data: bytes, look_up: LookUp) -> tuple[int, WriterSchema]:
-    id = known_id(data)
+    id = require_schema_id(data)
     schema = look_up(id)
     if schema is None:
         raise Unfit(f"the registry has no schema {id}")

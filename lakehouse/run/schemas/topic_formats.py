@@ -41,8 +41,8 @@ def source_formats(source: Source) -> TopicFormats:
 
 
 def _published_formats(sink: Sink) -> TopicFormats:
-    columns_by_name = {column.name: column for column in sink.of.columns}
-    key = tuple(columns_by_name[name] for name in sink.of.key)
+    columns_by_name = {column.name: column for column in sink.source.columns}
+    key = tuple(columns_by_name[name] for name in sink.source.key)
     value = tuple(column for column in columns_by_name.values() if column not in key)
     # A key that names a window is JSON. The type of a computed column may be known to Spark alone.
     key_format = "" if set(WINDOW_COLUMNS) & {column.name for column in key} else sink.key_format

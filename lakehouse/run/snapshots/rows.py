@@ -52,12 +52,16 @@ def time_of_column(source: Source, path: str) -> int:
     declared = source.snapshots
     assert declared is not None
     moments = [
-        row[declared.at]
-        for row in _fitting_rows(_read_file(source, path, None, (Column(declared.at, "timestamp"),)), path, _as_it_is)
-        if row is not None and row.get(declared.at) is not None
+        row[declared.time_column]
+        for row in _fitting_rows(
+            _read_file(source, path, None, (Column(declared.time_column, "timestamp"),)), path, _as_it_is
+        )
+        if row is not None and row.get(declared.time_column) is not None
     ]
     if not moments:
-        raise ConfigError(f"{path}: column {declared.at} has no value; expected the time of the snapshot in each row.")
+        raise ConfigError(
+            f"{path}: column {declared.time_column} has no value; expected the time of the snapshot in each row."
+        )
     return check_time(int(max(moments).timestamp() * 1000), path)
 
 

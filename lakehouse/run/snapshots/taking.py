@@ -144,7 +144,7 @@ class FileTimes:
     def snapshots_of(self, source: Source) -> list[SourceSnapshot]:
         """Return the snapshots that there are, the earliest first."""
         assert source.snapshots is not None
-        if not source.snapshots.at:
+        if not source.snapshots.time_column:
             return list_snapshots(source.snapshots)
         by_time: dict[int, SourceSnapshot] = {}
         for path, _ in matching_files(source.snapshots):

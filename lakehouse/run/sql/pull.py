@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.errors import ConfigError, NotFound, SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
 from lakehouse.ksql.describe import Answer
-from lakehouse.ksql.expression.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.items import Side, aggregates_in, named_items
 from lakehouse.ksql.script import Script
@@ -29,7 +29,7 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
-from lakehouse.semantics.time.moment import At, FindSource, moment_of, no_source
+from lakehouse.semantics.time.moment import At, FindSource, moment_of, refuse_source
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows
@@ -70,7 +70,7 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
         for c in all_columns
     )
     pseudo_columns = tuple(ScopeColumn(c.name, alias, column_sql(c.name.lower(), c.kind)) for c in entry.pseudo_columns)
-    scope = Visible(visible_columns, pseudo_columns)
+    scope = ColumnScope(visible_columns, pseudo_columns)
     items = named_items(query.items, (Side(alias, all_columns),), scope)
     for item in items:
         if calls := aggregates_in(item.expression):
@@ -85,7 +85,7 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
 
 
 def pull(
-    query: Query, script: Script, layout: Layout, fold: FoldRows | None, find_source: FindSource = no_source
+    query: Query, script: Script, layout: Layout, fold: FoldRows | None, find_source: FindSource = refuse_source
 ) -> Answer:
     """Return the answer to a SELECT without EMIT CHANGES. fold: how Spark folds a table at a moment between versions.
 
@@ -113,7 +113,7 @@ def pull(
     )
 
 
-def parse_moment(clause: MomentClause | None, find_source: FindSource = no_source) -> At | None:
+def parse_moment(clause: MomentClause | None, find_source: FindSource = refuse_source) -> At | None:
     """Return the moment of AT: 'TIME', EVENT or COMMIT 'TIME', VERSION or TICK n, OFFSETS 't/0=5', SOURCE '16/B3'."""
     if clause is None:
         return None

@@ -106,7 +106,7 @@ class TopicPrinter:
 
 def _declared_formats(topic: str, script: Script) -> tuple[str, ...]:
     """Return the formats of a topic's keys and values that have schemas, for `part_text`; "" for others."""
-    entry = next((entry for entry in script.catalog.declared.values() if entry.topic == topic), None)
+    entry = next((entry for entry in script.catalog.entries.values() if entry.topic == topic), None)
     if entry is None:
         return "", ""
     traits = [traits_of_sql(format) for format in entry.formats]

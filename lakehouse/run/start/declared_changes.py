@@ -92,7 +92,7 @@ def misplaced_topics(layout: Layout, app: App) -> list[str]:
         return []
     coverage = reader.read_bronze_coverage(layout)
     wrong_topics = [topic for topic in sorted(own_topics ^ existing_topics) if coverage.next_offsets(topic)]
-    return [misplaced_text(topic, own=topic in existing_topics) for topic in wrong_topics]
+    return [misplaced_text(topic, has_own_table=topic in existing_topics) for topic in wrong_topics]
 
 
 def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:

@@ -165,7 +165,7 @@ def unknown_records_error(topic: str, node: Stream | Table) -> StorageError:
 
 def check_partitions(cluster: Cluster, sink: Sink, topic_id: str, cover: Cover | None) -> None:
     """Raise StorageError if a table's changelog can't go on, because its topic has other partitions than before."""
-    if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.of, Stream):
+    if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.source, Stream):
         return
     if (fault := partitions_fault(cluster, sink.topic, cover)) is not None:
         also_state = f" and {state_topic(sink.topic)!r}" if cover.state_partitions else ""
@@ -185,10 +185,10 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
 
     existing_id: of the state's topic, if there is one. Raises StorageError if it is not the topic that was begun.
     """
-    if isinstance(sink.of, Stream):
+    if isinstance(sink.source, Stream):
         return None
     has_own_topic = has_state_topic(sink)
-    tells_all = not (has_own_topic or (sink.mode == "net" and sink.of.has_state))
+    tells_all = not (has_own_topic or (sink.mode == "net" and sink.source.has_state))
     if cover is None or is_new_topic(topic_id, cover):
         return topic_id if tells_all else existing_id or ""
     if cover.state in (None, "", topic_id):
@@ -197,9 +197,9 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
         return ""  # the state's topic ends here, and the changelog lacks the rows that were left out until now
     if cover.state != existing_id:
         raise StorageError(
-            f"topic {state_topic(sink.topic)!r}, which has what table {sink.of.name!r} keeps and {sink.topic!r} leaves "
-            "out, was deleted, or made anew: no lake could be restored from the two. Nothing was published. Delete "
-            "both, and they are published again in full; or leave the sink out."
+            f"topic {state_topic(sink.topic)!r}, which has what table {sink.source.name!r} keeps and {sink.topic!r} "
+            "leaves out, was deleted, or made anew: no lake could be restored from the two. Nothing was published. "
+            "Delete both, and they are published again in full; or leave the sink out."
         )
     return existing_id
 

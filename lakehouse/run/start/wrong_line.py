@@ -10,7 +10,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.plan import aggregate_functions as aggregates
 from lakehouse.plan import build, windows
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.refused.place import Place, is_users, message_with_place
+from lakehouse.plan.refused.place import Place, is_user_file, message_with_place
 from lakehouse.plan.rows import Rows, View
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Aggregated, Changes, Grouped, Table
@@ -25,7 +25,7 @@ def error_place(error: BaseException) -> Place | None:
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 1
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    return next(((file, line) for file, line in reversed(lines) if is_users(file)), None)
+    return next(((file, line) for file, line in reversed(lines) if is_user_file(file)), None)
 
 
 def located_message(error: BaseException) -> str:

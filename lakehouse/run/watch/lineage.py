@@ -60,7 +60,9 @@ def lineage_jobs(settings: Settings, app: App, servers: str) -> list[LineageJob]
     job_entries += [
         (
             f"publish.{sink.topic}",
-            (dataset_names.table(sink.of),) if isinstance(sink.of, Table) else dataset_names.inputs(sink.of),
+            (dataset_names.table(sink.source),)
+            if isinstance(sink.source, Table)
+            else dataset_names.inputs(sink.source),
             dataset_names.topic(sink.topic),
         )
         for sink in app.sinks

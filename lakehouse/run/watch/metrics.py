@@ -210,7 +210,7 @@ class RunMetrics:
         place, newest = state_place(self._layout, table), self._newest(table)
         log = open_log(place.path, newest)
         for log_version in range(self._read_to[table.name] + 1, newest + 1):
-            metadata = commit.metadata if (commit := log.at(log_version)) is not None else None
+            metadata = commit.metadata if (commit := log.commit_at(log_version)) is not None else None
             if metadata and metadata.app == app_id(place.name) and isinstance(metadata.content, TableCommit):
                 self._table_records.labels(table.name).inc(metadata.content.counts.records)
                 self._null_keys.labels(table.name).inc(metadata.content.counts.null_keys)

@@ -65,7 +65,7 @@ class CollectList:
 
     def with_value(self, values: Values, value: Any) -> Values:
         """Return the values with a new one at the end."""
-        return values.added(value)
+        return values.with_item(value)
 
     def merge(self, earlier: KeptValues, later: KeptValues) -> KeptValues:
         if not earlier:
@@ -83,7 +83,7 @@ class CollectSet(CollectList):
     """COLLECT_SET(column): every different value, null too, in first-seen order (rule 7)."""
 
     def with_value(self, values: Values, value: Any) -> Values:
-        return values.added_once(value, hashable_form)
+        return values.with_new_item(value, hashable_form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +117,19 @@ class CountDistinct:
 class TopK(VisibleAccumulator):
     """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once.
 
-    by: order the values, which are structs, by this field, and skip those in which it is null. The first of equal
-    values stays.
+    order_field: order the values, which are structs, by this field, and skip those in which it is null. The first of
+    equal values stays.
     """
 
     k: int
     distinct: bool = False
-    by: str | None = None
+    order_field: str | None = None
 
     def empty_accumulator(self) -> list[Any]:
         return []
 
     def add(self, accumulator: list[Any], value: Any, record_position: object) -> list[Any]:
-        is_skipped = value is None or (self.by is not None and value[self.by] is None)
+        is_skipped = value is None or (self.order_field is not None and value[self.order_field] is None)
         return accumulator if is_skipped else self.merge(accumulator, [value])
 
     def merge(self, earlier: list[Any], later: list[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ class TopK(VisibleAccumulator):
         return sorted(all_values, key=self._sort_value, reverse=True)[: self.k]
 
     def _sort_value(self, value: Any) -> Any:
-        return sort_key(value if self.by is None else value[self.by])
+        return sort_key(value if self.order_field is None else value[self.order_field])
 
 
 def _distinct_values(values: list[Any]) -> list[Any]:
@@ -158,7 +158,7 @@ class Histogram:
     def add(self, accumulator: Mapping[str, int], value: str | None, record_position: object) -> Mapping[str, int]:
         if value is None:
             return accumulator
-        return as_counts(accumulator).added(value)
+        return as_counts(accumulator).with_item(value)
 
     def merge(self, earlier: Mapping[str, int], later: Mapping[str, int]) -> Mapping[str, int]:
         if not earlier:

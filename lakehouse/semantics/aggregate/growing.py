@@ -1,7 +1,7 @@
 """Collections that grow by one value at a time without copying; each earlier state stays unchanged, like a copy.
 
-    short = Values().added(7)         [7]
-    long = short.added(8)             [7, 8], and `short` is still [7]
+    short = Values().with_item(7)     [7]
+    long = short.with_item(8)         [7, 8], and `short` is still [7]
 
 All states of one growth share their storage, and each state is a prefix of it. The newest state is extended in place;
 an older one (of a window that begins with another window's values) is copied first.
@@ -26,7 +26,7 @@ class Values(Sequence[Any]):
         self._length = len(self._stored)
         self._places: dict[Any, int] | None = None  # the place of each value; built when it is first needed
 
-    def added(self, value: Any) -> Values:
+    def with_item(self, value: Any) -> Values:
         """Return these values and one more."""
         base_values = self if self._length == len(self._stored) else Values(self)
         base_values._stored.append(value)
@@ -38,7 +38,7 @@ class Values(Sequence[Any]):
         )
         return new_values
 
-    def added_once(self, value: Any, comparable_form: Callable[[Any], Any]) -> Values:
+    def with_new_item(self, value: Any, comparable_form: Callable[[Any], Any]) -> Values:
         """Return these values and one more, unless one of them is equal to it.
 
         comparable_form: gives the form by which values are compared; the same function in all calls for one growth.
@@ -52,7 +52,7 @@ class Values(Sequence[Any]):
         if new_form in base_values._places:
             return base_values
         base_values._places[new_form] = base_values._length
-        return base_values.added(value)
+        return base_values.with_item(value)
 
     def __len__(self) -> int:
         return self._length
@@ -86,7 +86,7 @@ class Elements(Sequence[Any]):
         self._length = 0
         self._content: list[Any] | None = None
 
-    def added(self, value: Any) -> Elements:
+    def with_item(self, value: Any) -> Elements:
         """Return these values and one more."""
         return self._after((value, True))
 
@@ -205,7 +205,7 @@ class Counts(GrowingMapping):
 
     __slots__ = ()
 
-    def added(self, text: str) -> Counts:
+    def with_item(self, text: str) -> Counts:
         """Return these counts with one more of a text."""
         return self._after((text, 1))
 

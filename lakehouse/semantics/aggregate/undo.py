@@ -162,7 +162,7 @@ class ListRows(RowsByRecordRule):
         if not isinstance(accumulator, Elements):
             return self.rule.add(accumulator, value, row_key)
         is_full = self.rule.limit is not None and len(accumulator) >= self.rule.limit
-        return accumulator if is_full else accumulator.added(value)
+        return accumulator if is_full else accumulator.with_item(value)
 
     def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
         """Take a value out. It is not in the list if the limit was reached when it was added."""

@@ -41,7 +41,7 @@ class KeyChanges(Generic[C]):
         self._times[end_index:] = [event_time]
         self._changes[end_index:] = [change]
 
-    def at(self, event_time: int) -> C | None:
+    def find_change(self, event_time: int) -> C | None:
         """Return the change that a record of this time finds; None if there was none yet."""
         change_count = bisect_right(self._times, event_time)
         return self._changes[change_count - 1] if change_count else None

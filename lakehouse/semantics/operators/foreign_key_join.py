@@ -29,7 +29,7 @@ class ForeignKeyJoiner:
     keys are sorted.
     """
 
-    how: str
+    join_type: str
     refer: Callable[[Key, Row], Key | None]
     order: Callable[[Key], Any]
     left: dict[Key, Timed] = field(default_factory=dict)
@@ -56,7 +56,8 @@ class ForeignKeyJoiner:
             left_row = self.left[left_key]
             row_time = max(time, left_row.time)
             before, after = (
-                joined_half(self.how, left_row, right_row, row_time) for right_row in (earlier_row, self.right.get(key))
+                joined_half(self.join_type, left_row, right_row, row_time)
+                for right_row in (earlier_row, self.right.get(key))
             )
             if before is not None or after is not None:
                 yield JoinedChange(left_key, before, after)
@@ -67,5 +68,5 @@ class ForeignKeyJoiner:
         right_key = self.refer(key, left_row.row)
         right_row = None if right_key is None else self.right.get(right_key)
         return joined_half(
-            self.how, left_row, right_row, change_time if right_row is None else max(change_time, right_row.time)
+            self.join_type, left_row, right_row, change_time if right_row is None else max(change_time, right_row.time)
         )

@@ -70,7 +70,7 @@ def joined_half(join_type: str, left: Timed | None, right: Timed | None, time: i
 class KeyJoiner:
     """The join, with the present rows of both sides."""
 
-    how: str
+    join_type: str
     left: dict[Key, Timed] = field(default_factory=dict)
     right: dict[Key, Timed] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class KeyJoiner:
         other_row = rows_before[1 - side]
         change_time = max(time, other_row.time) if other_row is not None else time
         before, after = (
-            joined_half(self.how, *row_pair, change_time)
+            joined_half(self.join_type, *row_pair, change_time)
             for row_pair in (rows_before, (self.left.get(key), self.right.get(key)))
         )
         return None if before is None and after is None else JoinedChange(key, before, after)

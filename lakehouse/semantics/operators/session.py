@@ -63,4 +63,4 @@ class Sessions:
     def _is_open(self, span: Span, record: Arrival) -> bool:
         if self.final:
             return self.window.closing_time(span) > record.horizon
-        return span.end + self.window.needed >= record.horizon
+        return span.end + self.window.needed_after_end >= record.horizon

@@ -49,7 +49,7 @@ class JoinSide(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class JoinWindow:
     """How far apart the times of two records may be, and how long the join waits for late ones, in milliseconds.
 
     before, after: how much earlier, or later, than the left record the right record may be. eager: pad an unmatched
@@ -106,7 +106,7 @@ class JoinedRow(NamedTuple, Generic[R]):
 class StreamJoiner(Generic[R]):
     """The join, and its open records. kept_sides: the sides whose unmatched records come out, padded."""
 
-    def __init__(self, within: Within, kept_sides: frozenset[JoinSide]) -> None:
+    def __init__(self, within: JoinWindow, kept_sides: frozenset[JoinSide]) -> None:
         self._within, self._kept = within, kept_sides
         self._open: dict[Hashable, list[Joinable[R]]] = {}
         self._times: dict[int, int] = {}

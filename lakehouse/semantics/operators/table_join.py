@@ -36,7 +36,7 @@ class TableMatch(NamedTuple):
 class TableJoiner:
     """The join, with the rows that records can find. by_time: find the row at the record's event time, not arrival."""
 
-    how: str
+    join_type: str
     by_time: bool = False
     rows: dict[Key, KeyChanges[Row | None]] = field(default_factory=dict)
 
@@ -48,5 +48,5 @@ class TableJoiner:
     def join_record(self, key: Key | None, event_time: int) -> TableMatch | None:
         """Return the match of a record with a value; None if it does not come out. key: None if a part is null."""
         changes = None if key is None else self.rows.get(key)
-        row = None if changes is None else changes.at(event_time if self.by_time else 0)
-        return None if row is None and self.how == "inner" else TableMatch(row)
+        row = None if changes is None else changes.find_change(event_time if self.by_time else 0)
+        return None if row is None and self.join_type == "inner" else TableMatch(row)

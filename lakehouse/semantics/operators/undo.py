@@ -47,6 +47,6 @@ def is_first_half(record: Arrival, next_record: Arrival | None) -> bool:
 def same_change(left_position: Position, right_position: Position) -> bool:
     """Say whether two records are the two halves of one change."""
     return (
-        left_position.of_record == right_position.of_record
+        left_position.record_position == right_position.record_position
         and left_position.ordinals[:-1] == right_position.ordinals[:-1]
     )

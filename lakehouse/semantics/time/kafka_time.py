@@ -26,7 +26,7 @@ def bronze_time(ms: int) -> tuple[int, tuple[tuple[str, bytes], ...]]:
     return LAST_MS if ms > LAST_MS else FIRST_MS, ((HEADER, str(ms).encode()),)
 
 
-def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
+def find_impossible_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
     """Return Kafka's own number for a record's time if it is not a possible time, else None.
 
     A record with such a header from its producer is not mistaken for one: its time in bronze differs.
@@ -47,5 +47,5 @@ def order_time(ms: int, carried_ms: int | None) -> int:
 
 def record_time(record: Record) -> int:
     """Return a record's own time in milliseconds since 1970: Kafka's number, even if it is not a possible time."""
-    kafka_number = no_time(record.timestamp, record.headers)
+    kafka_number = find_impossible_time(record.timestamp, record.headers)
     return record.timestamp if kafka_number is None else kafka_number

@@ -111,7 +111,7 @@ At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
 FindSource = Callable[[str], AtOffsets]
 
 
-def no_source(position: str) -> AtOffsets:
+def refuse_source(position: str) -> AtOffsets:
     """Raise ConfigError: without an application nobody knows how a database's records are read."""
     raise ConfigError(
         f"source position {position!r}: only the application knows which topics are a database's. Name it: --app, or "
@@ -126,7 +126,7 @@ def moment_of(
     version: int | None = None,
     tick: int | None = None,
     offsets: str | Offsets | None = None,
-    find_source: FindSource = no_source,
+    find_source: FindSource = refuse_source,
 ) -> At | None:
     """Return the moment that is named; None for now. Raises ConfigError for two moments, or an impossible one.
 
@@ -178,7 +178,7 @@ def _checked_offsets(offsets: Any) -> dict[str, dict[int, int]]:
     }
 
 
-def parsed(text: str, find_source: FindSource = no_source) -> At | None:
+def moment_from_text(text: str, find_source: FindSource = refuse_source) -> At | None:
     """Return the moment that a text such as `tick:7` names, see `FORMS`; None for now. Raises ConfigError otherwise.
 
     A number alone is a version, a time alone an event time. find_source: see `moment_of`.

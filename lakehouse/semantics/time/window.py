@@ -59,7 +59,7 @@ class Hopping:
         return span.end + self.grace
 
     @property
-    def needed(self) -> int:
+    def needed_after_end(self) -> int:
         """How long after its end a record may still need the window."""
         return self.grace
 
@@ -90,7 +90,7 @@ class Sliding:
         return span.end + self.grace + 1
 
     @property
-    def needed(self) -> int:
+    def needed_after_end(self) -> int:
         """How long after its end a record may still need the window: a new window may begin with its values."""
         return 2 * self.difference + self.grace
 
@@ -110,7 +110,7 @@ class Session:
         return span.end + self.gap + self.grace + 1
 
     @property
-    def needed(self) -> int:
+    def needed_after_end(self) -> int:
         """How long after its end a record may still need the session: the end of the merged session decides."""
         return 2 * self.gap + self.grace
 

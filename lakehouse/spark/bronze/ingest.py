@@ -110,7 +110,7 @@ class Ingest:
         for topic in self._feed.topics:
             has_own_table = self._lake.exists(self._layout.own_records(topic))
             if has_own_table != (topic in self._feed.own_topics) and coverage.next_offsets(topic):
-                raise PlanError(misplaced_topic_message(topic, own=has_own_table))
+                raise PlanError(misplaced_topic_message(topic, has_own_table=has_own_table))
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; raise DataLoss with the exact lost ranges, or record them and go on after them."""

@@ -59,7 +59,7 @@ def per_event(
     """
     table = open_table.table
     refuse_history(table.fold, table.name, "it has no changelog per event, but a net one: net=True")
-    if cut is not None and not cut.whole and is_final(table):
+    if cut is not None and not cut.is_whole and is_final(table):
         raise NotFound(
             f"table {table.name!r} shows final results: what it had shown by an event time, or by offsets, can't be "
             "computed for another table that reads it. Ask for a version or a tick."
@@ -145,7 +145,7 @@ class _Changes:
         self._open_table, self._table, self._intervention = open_table, open_table.table, intervention
         self.after_tick, self.to_tick = after_tick, to_tick
         self._input = replace(input_of(open_table), rebuilt=rebuilt)
-        if self._cut.whole:
+        if self._cut.is_whole:
             self._input = replace(self._input, lake=open_table.lake)  # with the cache of a batch
         else:
             select_rows = partial(cut_filter.filter_counting_rows, self._cut, table=open_table.table)
@@ -165,7 +165,7 @@ class _Changes:
         # An intervention's changes of final results come from visible rows, which have passed these operators already.
         # The rows before are not among the changes, so HAVING would take a delete for one of a row never seen.
         is_filtered = self._of_state or (self._shows_final and self._intervention is not None)
-        for operator in () if is_filtered else table.behind:
+        for operator in () if is_filtered else table.later_operators:
             changes = filter_changes(operator, table, changes)
         change_order = ["_position", *table.windows[:1]]
         if self._shows_final:

@@ -185,7 +185,7 @@ def _visible_records(
     lake: OpenLake, sink: Sink, after_tick: int, to_tick: int, origin: str, *, whole: bool, covered: NextOffsets | None
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records of the changelog, or of the stream, itself."""
-    subject = sink.of
+    subject = sink.source
     encode_record = _RecordEncoder(lake.spark, sink, origin)
     if isinstance(subject, Stream):
         frame = stream_feed.stream_events(
@@ -210,8 +210,8 @@ def _state_records(
     lake: OpenLake, sink: Sink, after_tick: int, to_tick: int, origin: str, *, whole: bool
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the changes of all that the table keeps."""
-    assert isinstance(sink.of, Table)
-    open_table, encode_record = lake.open(sink.of), _RecordEncoder(lake.spark, sink, origin, of_state=True)
+    assert isinstance(sink.source, Table)
+    open_table, encode_record = lake.open(sink.source), _RecordEncoder(lake.spark, sink, origin, of_state=True)
     if whole:
         yield from _restored_records(open_table, after_tick, encode_record, of_state=True)
     with closing(
@@ -255,7 +255,7 @@ class _RecordEncoder:
 
     def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, of_state: bool = False) -> None:
         """of_state: write for the topic of all that the table keeps, which has a format of its own."""
-        subject = sink.of
+        subject = sink.source
         self._record = StateRecord if of_state else ProducerRecord
         self._formats = USUAL_FORMATS if of_state else (sink.format, sink.key_format)
         self._format = self._formats[0]

@@ -53,7 +53,7 @@ def check_formats(frame: DataFrame, label: str, items: Iterable[Expression]) -> 
     for item in items:
         if READERS.search(item.text) is None:
             continue
-        for text in (item.text, *_option_readers(item.written)):
+        for text in (item.text, *_option_readers(item.written_tree)):
             reasons = [_unusable_reason(frame, text, item.columns(), *sample) for sample in SAMPLES]
             if (reason := reasons[0]) is not None and reasons[1] == reason:
                 message = f"{label}: {item.text!r}: Spark can't use its format, its time zone or its path: {reason}"

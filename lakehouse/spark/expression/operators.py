@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from itertools import chain
 
-from lakehouse.plan.spark_functions.record import SparkFunction, records, word_set
+from lakehouse.plan.spark_functions.record import SparkFunction, make_records, word_set
 from lakehouse.plan.spark_functions.table import function_named
 
 LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")  # they have no arguments
 _RECORDS = (
-    records("LambdaFunction", raises=False),
-    records("Alias Cast CaseWhen CreateNamedStruct If UnresolvedExtractValue", raises=False, size="linear"),
-    records("Concat Literal NamePlaceholder", size="linear"),
-    records(
+    make_records("LambdaFunction", raises=False),
+    make_records("Alias Cast CaseWhen CreateNamedStruct If UnresolvedExtractValue", raises=False, size="linear"),
+    make_records("Concat Literal NamePlaceholder", size="linear"),
+    make_records(
         """
         And EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual In IsNotNull IsNull LessThan LessThanOrEqual Not Or
         """,
         raises=False,
         size="small",
     ),
-    records("Add Divide IntegralDivide Multiply Remainder Subtract UnaryMinus UnaryPositive", size="small"),
+    make_records("Add Divide IntegralDivide Multiply Remainder Subtract UnaryMinus UnaryPositive", size="small"),
     # The parser has these nodes instead of the functions.
-    records("TimestampAdd", moments=(1,)),
-    records("TimestampDiff", moments=(0, 1)),
+    make_records("TimestampAdd", moments=(1,)),
+    make_records("TimestampDiff", moments=(0, 1)),
 )
 _OPERATORS = {record.name: record for record in chain.from_iterable(_RECORDS)} | {
     "ILike": function_named("ilike"), "Like": function_named("like"), "RLike": function_named("rlike"),

@@ -34,7 +34,7 @@ class AggregateFold(TableFold):
         raise NotImplementedError(type(self))
 
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
-        group_columns = [column_of(item.expression).alias(item.name) for item in self._operator.by]
+        group_columns = [column_of(item.expression).alias(item.name) for item in self._operator.grouping]
         other_columns = [
             *(f"{name} timestamp" for name in self.table.windows),
             *(f"`{form.name}` {form.bound.visible_type}" for form in self.forms),
@@ -46,7 +46,7 @@ class AggregateFold(TableFold):
         return ~F.col("_tombstone") & _is_any_null(self._group_columns(stream_rows))
 
     def _group_columns(self, stream_rows: DataFrame) -> list[Column]:
-        return computed_keys(stream_rows, [item.expression for item in self._operator.by])
+        return computed_keys(stream_rows, [item.expression for item in self._operator.grouping])
 
     def take_records(self, stream_rows: DataFrame, *, units: bool) -> DataFrame:
         group_columns = self._group_columns(stream_rows)
@@ -56,7 +56,9 @@ class AggregateFold(TableFold):
         if arguments:
             rows = rows.withColumns({f"_arg_{name}": column for name, column in argument_columns})
         rows = rows.where(~F.col("_tombstone") & ~_is_any_null(group_columns))
-        key_columns = [column.alias(item.name) for column, item in zip(group_columns, self._operator.by, strict=True)]
+        key_columns = [
+            column.alias(item.name) for column, item in zip(group_columns, self._operator.grouping, strict=True)
+        ]
         input_columns = [self.input_of(form, units=units).alias(f"_in_{form.name}") for form in self.forms]
         time_columns = [clock_partition(rows), F.col("rowtime").alias("_time")]
         # The row's key as a text tells the rows of a group apart.

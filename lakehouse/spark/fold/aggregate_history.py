@@ -113,8 +113,8 @@ class AggregateHistoryFold(history_rows.SqlHistoryFold, AggregateFold):
 
 def _operator_of(fold: Fold) -> Aggregate:
     assert isinstance(fold, RowHistory)
-    assert isinstance(fold.of, Aggregate)
-    return fold.of
+    assert isinstance(fold.row_fold, Aggregate)
+    return fold.row_fold
 
 
 def _total_by_time(form: Form, until_now: WindowSpec) -> Column:

@@ -79,7 +79,7 @@ class FailureCounter:
             for function, counts, describe in function_counts
             if counts["records"]
         ]
-        failures.sort(key=lambda item: Position.of(item[1]["position"].asDict()))
+        failures.sort(key=lambda item: Position.from_fields(item[1]["position"].asDict()))
         return merge_failures(
             (),
             [

@@ -50,7 +50,7 @@ def _latest_by_class(operator: LatestBy, table: Table, forms: Sequence[Form]) ->
 
 @fold_class.register
 def _history_class(operator: RowHistory, table: Table, forms: Sequence[Form]) -> type[TableFold]:
-    match operator.of:
+    match operator.row_fold:
         case LatestBy():
             return LatestByHistoryFold
         case Latest():

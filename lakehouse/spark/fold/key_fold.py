@@ -44,7 +44,7 @@ class KeyFold:
         cells = Cells()
         for row in key_input["_old"] or []:
             accumulators = tuple(load_value(row[name], self._types[name]) for name in self._accumulator_names)
-            cells[_span_of(row)] = Cell(accumulators, row["_time"], Position.of(row["_position"]))
+            cells[_span_of(row)] = Cell(accumulators, row["_time"], Position.from_fields(row["_position"]))
         arrivals = sorted(map(self._arrival, key_input["_records"]), key=lambda record: record.order)
         rows: list[dict[str, Any]] = []
         touched_cells: dict[Span | None, Cell | None] = {}
@@ -83,7 +83,7 @@ class KeyFold:
         }
 
     def _arrival(self, record: dict[str, Any]) -> Arrival:
-        position = Position.of(record["position"])
+        position = Position.from_fields(record["position"])
         values = tuple(load_value(record[name], data_type) for name, data_type in self._inputs)
         row, undo = record.get("row"), record.get("undo", False)
         return Arrival(record["time"], record["horizon"], position, values, row, undo)
@@ -138,7 +138,7 @@ def load_value(value: Any, data_type: pa.DataType) -> Any:
         return [load_value(item, data_type.value_type) for item in value]
     if pa.types.is_struct(data_type):
         fields = {field.name: load_value(value[field.name], field.type) for field in data_type}
-        return Position.of(fields) if tuple(fields) == Position._fields else fields
+        return Position.from_fields(fields) if tuple(fields) == Position._fields else fields
     return value
 
 

@@ -110,8 +110,8 @@ class LatestByHistoryFold(LatestHistoryFold, LatestByOrderFold):
     @property
     def _operator(self) -> LatestBy:
         assert isinstance(self.table.fold, RowHistory)
-        assert isinstance(self.table.fold.of, LatestBy)
-        return self.table.fold.of
+        assert isinstance(self.table.fold.row_fold, LatestBy)
+        return self.table.fold.row_fold
 
     def with_lateness(self, records: DataFrame, read_rows: ReadRows = lambda: None) -> DataFrame:
         return self._judge(records)

@@ -58,7 +58,7 @@ def is_still_open(table: Table, watermark: int | None) -> Column:
 
 def _needed_ms(table: Table) -> int:
     assert table.fold.window is not None
-    return table.fold.window.needed
+    return table.fold.window.needed_after_end
 
 
 def is_closed(table: Table, watermark: int | None) -> Column:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.formats.decode import part_schemas
-from lakehouse.lake.moment.lake_facts import Ends
+from lakehouse.lake.moment.lake_facts import TopicEnds
 from lakehouse.lake.moment.offsets import ends_at_tick
 from lakehouse.plan.databases.log_position import (
     LSN_BITS,
@@ -70,7 +70,9 @@ def offsets_at_position(lake: OpenLake, sources: Sequence[Source], position: str
     facts, snapshots = _read_facts(changes, sort_key)
     bounds = find_bounds(log, sort_key, facts)
     lake_files = SparkLakeFiles(lake, own_topics)
-    ends = ends_at_tick(lake_files, lake_files.opened(lake.layout.records), [source.topic for source in sources], tick)
+    ends = ends_at_tick(
+        lake_files, lake_files.open_table(lake.layout.records), [source.topic for source in sources], tick
+    )
     partition_rows = _first_later_records(changes, log, facts, bounds, snapshots)
     if log.names is NamedPosition.COMMIT_BEFORE:
         check_next_transaction(log, sort_key, facts, max((row.last_place or "" for row in partition_rows), default=""))
@@ -197,7 +199,9 @@ def _check_transactions(log: DatabaseLog, key: str, partition_rows: Sequence[Any
         )
 
 
-def _cut_offsets(ends: dict[str, Ends], partition_rows: Sequence[Any], position_text: str) -> dict[str, dict[int, int]]:
+def _cut_offsets(
+    ends: dict[str, TopicEnds], partition_rows: Sequence[Any], position_text: str
+) -> dict[str, dict[int, int]]:
     """Return the offsets by topic and partition. Raises NotFound for a topic that was not known at the position yet."""
     offsets = {topic: dict(end.next) for topic, end in ends.items()}
     known_topics: set[str] = set()

@@ -117,7 +117,7 @@ class Past:
         if visible:
             return self.changes_between(self.visible_rows(cut_before), self.visible_rows(cut_after))
         state = self.read_state(cut_before)
-        committed_rows = self._committed_rows(intervention) if cut_after.whole else None
+        committed_rows = self._committed_rows(intervention) if cut_after.is_whole else None
         return self.changes_between(
             state.rows,
             self._state_after(state, intervention, cut_after).rows if committed_rows is None else committed_rows,
@@ -183,7 +183,7 @@ class Past:
         """Return the new state of the whole table: its own earlier state, or that of the table built beside it."""
         if intervention.kind == "revert":
             source_past, source_cut = self, cut_from_details(intervention.details)
-            if self._anchored and cut.whole:
+            if self._anchored and cut.is_whole:
                 version_rows = self._rows_of_version(intervention)
                 if version_rows is not None:
                     return MomentState(version_rows)
@@ -286,7 +286,7 @@ class Past:
         """Return the watermark at a moment, moved only by the records that count."""
         if not needs_watermark(self._table):
             return None
-        clock_tick = cut.tick if cut.whole else self._base_anchor(cut).tick
+        clock_tick = cut.tick if cut.is_whole else self._base_anchor(cut).tick
         clock = self._clock_at(clock_tick)
         assert clock is not None
         if not timelines.has_rows(self._open_table, clock_tick, cut.tick):

@@ -31,7 +31,7 @@ def read_rows(open_table: OpenTable, moment: At | None) -> DataFrame:
         return version_rows
     cut = table_timeline.cut(moment)
     # By event time and by offsets only the records count, not what others wrote into a version.
-    if cut.whole and (version_rows := _rows_of_version(open_table, table_timeline.version(moment))) is not None:
+    if cut.is_whole and (version_rows := _rows_of_version(open_table, table_timeline.version(moment))) is not None:
         return version_rows
     return Past(open_table).visible_rows(cut)
 
@@ -61,7 +61,7 @@ def cut_at(open_table: OpenTable, moment: At) -> Cut:
 
 def applied_tick(open_table: OpenTable) -> int:
     """Return the last tick that a table has taken in; it takes in at once the ticks that hold nothing for it."""
-    return timelines.timeline_of(open_table).applied
+    return timelines.timeline_of(open_table).applied_tick
 
 
 def _rows_of_version(open_table: OpenTable, version: int | None) -> DataFrame | None:

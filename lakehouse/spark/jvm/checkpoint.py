@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse.spark.jvm.capability import Capability, is_available, report_missing
 from lakehouse.spark.jvm.folders import read_lines, remove_folder
 
-Ends = dict[str, dict[int, int]]
+TopicEnds = dict[str, dict[int, int]]
 
 
 def fresh_checkpoint(spark: SparkSession, path: str) -> str:
@@ -23,7 +23,7 @@ def fresh_checkpoint(spark: SparkSession, path: str) -> str:
     return path
 
 
-def batch_end(spark: SparkSession, path: str, batch_id: int, frame: DataFrame) -> Ends:
+def batch_end(spark: SparkSession, path: str, batch_id: int, frame: DataFrame) -> TopicEnds:
     """Return the end of a batch of the Kafka source: the first offset after it, by topic and partition.
 
     path: the query's checkpoint. frame: the batch. Spark's file there has one line for each source after two others.
@@ -40,12 +40,12 @@ def batch_end(spark: SparkSession, path: str, batch_id: int, frame: DataFrame) -
     return _end_of_rows(frame)
 
 
-def _end_of_rows(frame: DataFrame) -> Ends:
+def _end_of_rows(frame: DataFrame) -> TopicEnds:
     """Return the offset after the last record of each partition.
 
     A transaction's marker may follow that record: then the next batch begins with the marker.
     """
-    ends: Ends = {}
+    ends: TopicEnds = {}
     end_rows = frame.groupBy("topic", "partition").agg((F.max("offset") + 1).alias("end")).collect()
     for topic, partition, end_offset in sorted(map(tuple, end_rows)):
         ends.setdefault(topic, {})[partition] = end_offset

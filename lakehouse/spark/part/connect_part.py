@@ -25,7 +25,7 @@ from pyspark.sql.types import BooleanType, LongType, StructType
 from lakehouse.formats.codec.debezium import meta_units, split_columns, without_marks
 from lakehouse.formats.values.connect_meaning import (
     BEFORE_PAYLOAD,
-    Meaning,
+    ValueMeaning,
     explained_columns,
     meaning_of_start,
 )
@@ -138,7 +138,7 @@ class ConnectPart(PythonPart):
 
     @property
     def _meanings(self) -> Callable[[Column], Column]:
-        """A function of the starts of records, to `fits` and a field for each number of `Meaning.of_values`."""
+        """A function of the starts of records, to `fits` and a field for each number of `ValueMeaning.numbers`."""
         columns, options, is_row_alone = self._row_columns, self._options, not self._row_path
         count = len(explained_columns(columns))
         expected = self._expected_meanings
@@ -147,11 +147,11 @@ class ConnectPart(PythonPart):
             result_type = result_type.add(f"m{place}", LongType())
         arrow_type = to_arrow_type(result_type)
 
-        def struct_of(meaning: Meaning | None) -> dict[str, bool | int | None]:
+        def struct_of(meaning: ValueMeaning | None) -> dict[str, bool | int | None]:
             if meaning is None:
                 return {"fits": False}
-            is_expected = all(meaning.of_values[place] == number for place, number in expected.items())
-            return {"fits": meaning.fits and is_expected} | {f"m{n}": item for n, item in enumerate(meaning.of_values)}
+            is_expected = all(meaning.numbers[place] == number for place, number in expected.items())
+            return {"fits": meaning.fits and is_expected} | {f"m{n}": item for n, item in enumerate(meaning.numbers)}
 
         def meanings(starts: pa.Array) -> pa.Array:
             if starts.null_count == len(starts):
@@ -168,7 +168,7 @@ class ConnectPart(PythonPart):
 
     @property
     def _expected_meanings(self) -> dict[int, int]:
-        """The meanings that a schema must give to columns with a declared meaning, by place in `Meaning`."""
+        """The meanings that a schema must give to columns with a declared meaning, by place in `ValueMeaning`."""
         assert self._quick_values is not None
         values_by_column = {column.in_topic: quick for column, (_, quick) in self._quick_values.items()}
         expected = enumerate(values_by_column[column].expected for column in explained_columns(self._row_columns))

@@ -47,7 +47,7 @@ class QuickValue:
 
     last_step: makes the value. steps: those before it; of a variant, the first gives null where the record has null.
     Spark would write out a column again for each use, and Java compiles no long method: so each has a step of its own.
-    expected: the number in `Meaning.of_values` with which alone a record that has a schema can be read so.
+    expected: the number in `ValueMeaning.numbers` with which alone a record that has a schema can be read so.
     """
 
     type: str

@@ -13,7 +13,7 @@ from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
-from lakehouse.lake.record.quarantine import Choice, read_quarantined
+from lakehouse.lake.record.quarantine import QuarantineChoice, read_quarantined
 from lakehouse.plan.app import App
 from lakehouse.plan.expectation import failure
 from lakehouse.plan.origin import Source
@@ -114,7 +114,9 @@ class QuarantineWriter:
             bad_record
             for item in source.expectations
             if item.otherwise == "fail"
-            for bad_record in read_quarantined(layout, source.name, Choice(reason=item.reason_start, open=True))
+            for bad_record in read_quarantined(
+                layout, source.name, QuarantineChoice(reason=item.reason_start, open=True)
+            )
             if passed_tick < bad_record.record.tick <= to_tick and bad_record.reason.startswith(item.reason_start)
         ]
         if bad_records:

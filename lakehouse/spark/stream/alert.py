@@ -25,7 +25,7 @@ def find_crossings(alert: Crossings, tables: UpstreamTables) -> DataFrame:
     direction = F.when(~F.col("_was_meets") & F.col("_row_meets"), "enter")
     direction = direction.when(F.col("_was_meets") & ~F.col("_row_meets"), "leave")
     frame = frame.withColumn("_crossing", direction)
-    directions = ("enter", "leave") if alert.on == "both" else (alert.on,)
+    directions = ("enter", "leave") if alert.direction == "both" else (alert.direction,)
     return frame.where(F.col("_crossing").isin(*directions)).select(
         *[F.col(f"`{name}`") for name in table.key], F.lit(alert.alert).alias("alert"),
         F.col("_crossing").alias("crossing"), _row_values("_was", table.values).alias("before"),

@@ -66,7 +66,7 @@ def make_change_finder(result_schema: pa.Schema) -> Callable[[Iterator[pa.Record
                     timeline.put(time, next_number)
                     next_number += 1
                 else:
-                    number = timeline.at(time)
+                    number = timeline.find_change(time)
                     indices.append(None if number is None else number - first_number)
             key_changes = pa.chunked_array(held_changes)
             columns = [batch["_record"].filter(pc.invert(is_change)), key_changes.take(pa.array(indices, pa.int64()))]

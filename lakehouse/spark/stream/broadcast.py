@@ -28,7 +28,9 @@ def join_broadcast(join: TableJoin, records: DataFrame, tables: UpstreamTables) 
     is_there = F.col("b._from").isNull() | (F.col("b._from") <= record_place)
     is_there &= F.col("b._until").isNull() | (record_place < F.col("b._until"))
     same_key = [F.col(f"r.{name}") == F.col(f"b.{name}") for name in on_columns]  # a null equals no key
-    joined_rows = records.join(rows, reduce(and_, [*same_key, is_there]), "left" if join.how == "left" else "inner")
+    joined_rows = records.join(
+        rows, reduce(and_, [*same_key, is_there]), "left" if join.join_type == "left" else "inner"
+    )
     row_columns = [F.col(f"b._row.`{a}`").alias(b) for a, b in added_names]
     if join.indicator:
         row_columns.append(F.when(F.col("b._row").isNotNull(), "both").otherwise("left").alias(join.indicator))

@@ -60,7 +60,7 @@ class _ReferenceJoin:
 
     def __init__(self, join: ForeignKeyJoin, tables: UpstreamTables) -> None:
         self._join, self._tables = join, tables
-        self._on_columns = [f"_on_{number}" for number in range(len(join.on))]
+        self._on_columns = [f"_on_{number}" for number in range(len(join.key_expressions))]
         self._left = tables.hold(with_row_before(join.left, tables.hold(read_changes(join.left, tables, 0)), tables))
         self._right = tables.hold(rename_frame(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
 
@@ -169,6 +169,6 @@ class _ReferenceJoin:
         value_columns = [F.col(f"_row.values.`{name}`").alias(name) for name in self._join.left.values]
         flat_rows = rows.select("*", *value_columns)
         flat_rows = flat_rows.withColumns(
-            dict(zip(self._on_columns, computed_keys(flat_rows, list(self._join.on)), strict=True))
+            dict(zip(self._on_columns, computed_keys(flat_rows, list(self._join.key_expressions)), strict=True))
         )
         return flat_rows.select(*rows.columns, *self._on_columns)

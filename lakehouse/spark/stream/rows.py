@@ -121,7 +121,7 @@ def joined_half_change(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Colu
     """Return one half of a joined row's change, from the rows of both sides at that moment: see `is_joined`."""
     has_left, has_right = map(row_exists, rows)
     is_joined = {"inner": has_left & has_right, "left": has_left, "right": has_right, "outer": has_left | has_right}[
-        join.how
+        join.join_type
     ]
     sides = zip((join.left, join.right), rows, (has_left, has_right), ("", join.prefix), strict=True)
     value_columns = [

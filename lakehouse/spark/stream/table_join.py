@@ -65,7 +65,7 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: UpstreamTables)
     visible_names, own_names = split_column_names(records)
     records, on_columns = with_join_key(join, records)
     has_null_key = reduce(or_, [F.col(name).isNull() for name in on_columns])
-    unjoined_records = records.where(has_null_key) if join.how == "left" else None  # a null equals no key
+    unjoined_records = records.where(has_null_key) if join.join_type == "left" else None  # a null equals no key
     records = records.where(~has_null_key)
     keys = records.select(*[F.col(a).alias(b) for a, b in zip(on_columns, table.key, strict=True)])
     is_by_time = join.as_of == "event time"
@@ -95,7 +95,7 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: UpstreamTables)
     )
     matched_rows = find_as_of(all_rows, on_columns) if is_by_time else _with_last_changes(all_rows, on_columns)
     is_there = F.coalesce(F.col("_found._there"), F.lit(False))
-    if join.how == "inner":
+    if join.join_type == "inner":
         matched_rows = matched_rows.where(is_there)
     row_columns = [
         F.when(is_there, F.col(f"_found._row.`{a}`")).alias(b) for a, b in zip(value_names, added_names, strict=True)
@@ -125,7 +125,7 @@ def with_join_key(join: TableJoin, records: DataFrame) -> tuple[DataFrame, list[
     """Return a stream's records without its deletes, with the key by which each looks up a row, and its columns."""
     on_columns = [f"_on_{number}" for number in range(len(join.table.key))]
     records = records.where(~F.col("_tombstone"))
-    key_columns = computed_keys(records, list(join.on))
+    key_columns = computed_keys(records, list(join.key_expressions))
     return records.withColumns(dict(zip(on_columns, key_columns, strict=True))), on_columns
 
 

@@ -63,11 +63,11 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
         _check_stream(spark, part)
     _check_join_keys(spark, stream)
     if isinstance(stream.source, Crossings):
-        _check_patterns(spark, stream.what, stream.source.when)
-        _check_items(_empty_table(spark, stream.source.table), stream.what, [stream.source.when])
+        _check_patterns(spark, stream.label, stream.source.when)
+        _check_items(_empty_table(spark, stream.source.table), stream.label, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
-            _check_patterns(spark, stream.what, item)
+            _check_patterns(spark, stream.label, item)
     if isinstance(stream.source, Source) and stream.source.expectations:
         _check_expectations(spark, stream, stream.source)
     try:
@@ -75,10 +75,10 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     except READ_ERRORS as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
-        _check_items(_frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
+        _check_items(_frame_before_step(spark, stream, 0), f"{stream.label}: event_time", [stream.source.event_time])
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
-            _check_items(_frame_before_step(spark, stream, number), stream.what, step.expressions)
+            _check_items(_frame_before_step(spark, stream, number), stream.label, step.expressions)
 
 
 def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
@@ -86,28 +86,28 @@ def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
     source = stream.source
     match source:
         case TableJoin():
-            frame, expressions, table = tables.empty_stream(spark, source.stream), source.on, source.table
+            frame, expressions, table = tables.empty_stream(spark, source.stream), source.key_expressions, source.table
         case ForeignKeyJoin():
-            frame, expressions, table = _empty_table(spark, source.left), source.on, source.right
+            frame, expressions, table = _empty_table(spark, source.left), source.key_expressions, source.right
         case RowsJoin():
             left = source.left
-            expressions = tuple(parse_expression(name_text(name), left.columns, stream.what) for name in left.key)
+            expressions = tuple(parse_expression(name_text(name), left.columns, stream.label) for name in left.key)
             frame, table = _empty_table(spark, left), source.right
         case _:
             return
     for item in expressions:
-        _check_patterns(spark, stream.what, item)
+        _check_patterns(spark, stream.label, item)
     try:
         computed_types = frame.select(*computed_keys(frame, expressions)).schema
     except READ_ERRORS as error:
         texts = ", ".join(repr(item.text) for item in expressions)
-        raise PlanError(f"{stream.what}: Spark can't take {texts}: {_first_line(error)}") from error
+        raise PlanError(f"{stream.label}: Spark can't take {texts}: {_first_line(error)}") from error
     key_types = {field.name: field.dataType for field in tables.visible_schema(spark, table)}
     for item, computed, name in zip(expressions, computed_types, table.key, strict=True):
         found_type, expected_type = computed.dataType.simpleString(), key_types[name].simpleString()
         if found_type != expected_type:
             message = (
-                f"{stream.what}: {item.text!r} is a {found_type}, and the key {name!r} of table {table.name!r} a "
+                f"{stream.label}: {item.text!r} is a {found_type}, and the key {name!r} of table {table.name!r} a "
                 f"{expected_type}: they are never equal. Cast one of the two."
             )
             raise PlanError(message_with_place(message, item.place))
@@ -120,7 +120,7 @@ def _empty_table(spark: SparkSession, table: Table) -> DataFrame:
 def _check_expectations(spark: SparkSession, stream: Stream, source: Source) -> None:
     unjudged_rows = _frame_before_step(spark, replace(stream, source=replace(source, expectations=())), 0)
     for expectation in source.expectations:
-        label = f"{stream.what}: expect {expectation.name!r}"
+        label = f"{stream.label}: expect {expectation.name!r}"
         _check_patterns(spark, label, expectation.condition)
         _check_items(unjudged_rows, label, [expectation.condition])
 
@@ -133,9 +133,9 @@ def _describe_failing_step(spark: SparkSession, stream: Stream, error: Exception
         except READ_ERRORS as step_error:
             texts = ", ".join(repr(item.text) for item in step.expressions)
             step_name, reason = type(step).__name__.lower(), _first_line(step_error)
-            message = f"{stream.what}: {step_name}: Spark can't take {texts}: {reason}"
+            message = f"{stream.label}: {step_name}: Spark can't take {texts}: {reason}"
             return message_with_place(message, _first_place(step.expressions))
-    return f"{stream.what}: Spark can't take it: {_first_line(error)}"
+    return f"{stream.label}: Spark can't take it: {_first_line(error)}"
 
 
 def _frame_before_step(spark: SparkSession, stream: Stream, step_number: int) -> DataFrame:
@@ -146,7 +146,7 @@ def _frame_before_step(spark: SparkSession, stream: Stream, step_number: int) ->
 def _check_table(spark: SparkSession, table: Table) -> None:
     label = f"table {table.name!r}"
     fold_expressions = table.fold.expressions
-    having_predicates = [item.predicate for item in table.behind if isinstance(item, Having)]
+    having_predicates = [item.predicate for item in table.later_operators if isinstance(item, Having)]
     row_conditions = [*having_predicates, *(expectation.condition for expectation in table.expectations)]
     for item in [*fold_expressions, *row_conditions]:
         _check_patterns(spark, label, item)
@@ -205,7 +205,7 @@ def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
 
 def _patterns(item: Expression) -> Iterator[str]:
     """Return the texts, written in an expression, that Java reads as patterns."""
-    for node in item.written.find_all(exp.Anonymous, exp.RegexpLike, exp.RegexpILike):
+    for node in item.written_tree.find_all(exp.Anonymous, exp.RegexpLike, exp.RegexpILike):
         if isinstance(node, exp.Anonymous):
             name = name_of_call(node)
             # It becomes regexp_extract, which has the guards of a pattern.

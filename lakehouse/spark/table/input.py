@@ -27,7 +27,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
+from lakehouse.plan.stream_join import StreamJoin, meeting_streams, tables_looked_up_by_time
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.semantics.operators.truncate import several_partitions_error
@@ -236,7 +236,7 @@ def must_wait(open_table: OpenTable, to_tick: int) -> bool:
     StorageError if a table that it looks up as of event times was restored.
     """
     stream, skip = open_table.table.stream, open_table.read_skipped_offsets()
-    by_time = looked_up_by_time(stream)
+    by_time = tables_looked_up_by_time(stream)
     if skip is None or not (by_time or meeting_streams(stream)):
         return False
     if restored_names := [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.operators.stream_join import Within
+from lakehouse.semantics.operators.stream_join import JoinWindow
 from lakehouse.spark.stream.stream_join import BEGINNING, StreamTimes
 
 PARTS = 64  # the number of stretches into which ticks with unknown times are divided
@@ -83,7 +83,7 @@ def times_after_stretches(
     return later_times
 
 
-def find_start_times(within: Within, known_times: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
+def find_start_times(within: JoinWindow, known_times: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
     """Return the last stream times up to which no record can matter after `after_tick`, whose times must be known.
 
     A record open at `after_tick` is at most the larger of `before` and `after`, and the grace, before its stream time;

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.moment.files import has_topic_records
-from lakehouse.lake.moment.lake_facts import Ends
+from lakehouse.lake.moment.lake_facts import TopicEnds
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.store import is_remote
 from lakehouse.semantics.commit_number import NO_TICK
@@ -45,7 +45,7 @@ class SparkLakeFiles:
     def __init__(self, lake: OpenLake, own_topics: Collection[str] = ()) -> None:
         self._lake, self.layout, self._own_topics = lake, lake.layout, own_topics
 
-    def opened(self, table_path: str) -> DeltaFolder | None:
+    def open_table(self, table_path: str) -> DeltaFolder | None:
         return DeltaFolder(self._lake.spark, table_path) if self._lake.exists(table_path) else None
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
@@ -57,16 +57,16 @@ class SparkLakeFiles:
         bronze_rows = bronze.read_ticks(self._lake, topics, after_tick, to_tick, self._own_topics)
         return not bronze_rows.limit(1).isEmpty()
 
-    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
+    def topic_ends(self, topics: Iterable[str], to_tick: int) -> dict[str, TopicEnds]:
         bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)
         bronze_rows = bronze.between_ticks(bronze_rows, NO_TICK, to_tick)
         partition_ends = bronze_rows.groupBy("topic", "topic_id", "partition").agg(
             F.max("offset"), F.max("tick").alias("tick")
         )
-        topic_ends: dict[str, Ends] = {}
+        topic_ends: dict[str, TopicEnds] = {}
         for topic, topic_id, partition, offset, _ in map(tuple, partition_ends.orderBy("tick").collect()):
             is_same_topic = topic in topic_ends and topic_ends[topic].id == topic_id
-            topic_ends[topic] = Ends(
+            topic_ends[topic] = TopicEnds(
                 topic_id, {**(topic_ends[topic].next if is_same_topic else {}), partition: offset + 1}
             )
         return topic_ends

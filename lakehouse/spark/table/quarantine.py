@@ -96,7 +96,7 @@ def _reason(source: Source, find_schemas: FindSchemas) -> Callable[..., Column]:
     def reason_of_time(ms: int | None, own: bool, judged_by: int | None) -> str | None:
         if ms is None:
             return EVENT_TIME.format(source.event_time) if source.event_time else None
-        return time_refusal(source, ms, judged_by, own=own)
+        return time_refusal(source, ms, judged_by, is_record_time=own)
 
     def reasons(key: pa.Array, value: pa.Array, ms: pa.Array, own: pa.Array, judged_by: pa.Array) -> pa.Array:
         find_key_reason, find_value_reason = (reason_finder(*part) for part in read_parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment import past_subject, timeline
-from lakehouse.lake.moment.past_subject import Reads
+from lakehouse.lake.moment.past_subject import TableInputs
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.table import Table
@@ -19,7 +19,7 @@ from lakehouse.spark.table.lake_files import SparkLakeFiles
 def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) -> Timeline:
     """Return a table's timeline. table_place: that of its state, not the visible table. Raises NotFound."""
     table = open_table.table
-    reads = Reads.of(table.stream)
+    reads = TableInputs.of_stream(table.stream)
     visible_subject = past_subject.visible_subject(open_table.layout, table.name, reads)
     is_state = table_place is not None and table_place.path != visible_subject.path
     table_subject = past_subject.state_subject(open_table.layout, table.name, reads) if is_state else visible_subject

@@ -15,7 +15,7 @@ from operator import and_
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.plan.aggregation import Bound, NamedAggregation, bind_types
+from lakehouse.plan.aggregation import BoundAggregation, NamedAggregation, bind_types
 from lakehouse.semantics.aggregate.aggregate import Average, SumDoubles
 from lakehouse.semantics.aggregate.wide_sum import PARTS, SumWideDecimals
 from lakehouse.spark.fold.forms import wide_decimal
@@ -27,7 +27,7 @@ class Form:
 
     name: str
     item: NamedAggregation
-    bound: Bound
+    bound: BoundAggregation
 
     @property
     def accumulator(self) -> str:
@@ -165,7 +165,9 @@ class AverageForm(Form):
     @property
     def _sum_part(self) -> Form:
         assert isinstance(self.bound.rule, Average)
-        return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, self._sum_type))
+        return _sum_form(self.bound.rule.sum)(
+            self.name, self.item, BoundAggregation(self.bound.rule.sum, self._sum_type)
+        )
 
     @property
     def _sum_type(self) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.plan.aggregation import Bound, NamedAggregation
+from lakehouse.plan.aggregation import BoundAggregation, NamedAggregation
 from lakehouse.semantics.aggregate.undo import AverageRows, CountRows, SumRows
 from lakehouse.spark.fold.forms.aggregates import AverageForm, CountForm, Form, SumForm, average_accumulator
 from lakehouse.spark.stream.step import UNDO
 
 
-def row_form(item: NamedAggregation, bound: Bound) -> Form:
+def row_form(item: NamedAggregation, bound: BoundAggregation) -> Form:
     """Return the form of an aggregate over rows; a plain `Form`, without SQL, if it can't subtract there."""
     forms_by_rule: dict[type, type[Form]] = {CountRows: RowCountForm, SumRows: RowSumForm, AverageRows: RowAverageForm}
     return forms_by_rule.get(type(bound.rule), Form)(item.name, item, bound)
@@ -44,7 +44,7 @@ class RowAverageForm(AverageForm):
     @property
     def _sum_part(self) -> Form:
         assert isinstance(self.bound.rule, AverageRows)
-        return RowSumForm(self.name, self.item, Bound(self.bound.rule.sum, self._sum_type))
+        return RowSumForm(self.name, self.item, BoundAggregation(self.bound.rule.sum, self._sum_type))
 
     def value(self) -> Column:
         value = self._sum_part.value()
