@@ -99,8 +99,8 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         # name: a table of any name; key: of the stream, or of the fold; is_time: of the order's type.
         # expectations and watched_rules of a table, and snapshots of a source: they change no row.
         Table: "name stream key fold later_operators expectations watched_rules",
-        Latest: "", LatestBy: "order is_time remembers tombstones", Aggregate: "grouping aggregations window", Final: "idle",
-        Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
+        Latest: "", LatestBy: "order is_time remembers tombstones", Aggregate: "grouping aggregations window",
+        Final: "idle", Having: "predicate", Expire: "after", Suppress: "", ChangesOf: "table",
         Crossings: "alert table when direction",
         TableJoin: "stream table key_expressions join_type prefix as_of broadcast indicator",
         StreamJoin: "left right join_type within prefix", JoinWindow: "before after grace eager",
