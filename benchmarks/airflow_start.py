@@ -78,7 +78,7 @@ def processor(home: Path) -> dict[str, float]:
     """The processor seconds of each part's living processes, with those of their children that have ended."""
     found: dict[str, float] = {}
     for process in members.processes_of_home(home):
-        part = process.environ()[members.VARIABLE].rpartition("#")[2]
+        part = process.environ()[members.SUPERVISED_BY].rpartition("#")[2]
         times = process.cpu_times()
         spent = times.user + times.system + times.children_user + times.children_system
         found[part] = found.get(part, 0.0) + spent

@@ -17,9 +17,9 @@ from lakehouse.phases import phase
 COMMAND = """
 import time
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.waiting import phases_shown
+from lakehouse.cli.terminal.waiting import show_phases
 from lakehouse.phases import phase
-with phases_shown(quiet={quiet}):
+with show_phases(quiet={quiet}):
     with phase("starting", "starting \\x1b[31m" + "Spark" * 40):
         time.sleep(0.6)
     show.say("the answer")
