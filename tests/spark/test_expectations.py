@@ -77,7 +77,7 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
         4: "expectation positive: amount > 0, found null", 6: "expectation positive: amount > 0, found -1",
     }  # fmt: skip
 
-    rome = fixed_records(layout, after, "orders", QuarantineChoice(reason="sounds"), unchanged)
+    rome = fixed_records(layout, after, "orders", QuarantineChoice(reason="sounds"), leave_unchanged)
     with pytest.raises(PlanError, match="does not fit with its new bytes either"):
         lake.replay(after, "orders", rome.fixed)
     fixes = fixed_records(

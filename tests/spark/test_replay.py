@@ -130,7 +130,7 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
         return {key[1].timestamp(): row["n"] for key, row in rows_of(table, frame.toArrow().to_pylist()).items()}
 
     assert rows(reading.read_rows(open_lake(spark, layout).open(table), None)) == {0: 2}
-    fixes = fixed_records(layout, app, "events", QuarantineChoice(reason="ahead of the record"), unchanged)
+    fixes = fixed_records(layout, app, "events", QuarantineChoice(reason="ahead of the record"), leave_unchanged)
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
     expected = {0: 2, 1_000 * hour / 1_000: 1}
