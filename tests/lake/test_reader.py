@@ -15,9 +15,9 @@ from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.lake import reader, store
 from lakehouse.lake.commit_log import open_log
-from lakehouse.page.overview import overview
+from lakehouse.page.overview import read_overview
 from lakehouse.page.row_history import row_history
-from lakehouse.page.versions import versions
+from lakehouse.page.versions import list_versions
 
 from ..cli.versioned import Story
 from ..page.conftest import manifest, named
@@ -50,7 +50,7 @@ def test_bronze_whose_log_was_cleaned_is_as_far_as_its_rows(story: Story) -> Non
     }
     assert before.topics["views"].next == after.topics["views"].next
     application = named(story.root.parent, manifest(story.root))
-    visits = overview(application)["tables"]["visits"]
+    visits = read_overview(application)["tables"]["visits"]
     assert (visits["behind_ticks"], visits["behind_records"]) == (3, 2)
 
 
@@ -73,8 +73,8 @@ def test_the_page_reads_commits_by_the_log_alone(story: Story, monkeypatch: pyte
     monkeypatch.delattr(DeltaTable, "history")
     application = named(story.root.parent, manifest(story.root))
     visits = application.table("visits")
-    assert overview(application)["tables"]["visits"]["last_commit_ms"] == story.times[-1]
-    assert [version["time_ms"] for version in versions(application, visits)["versions"]] == story.times
+    assert read_overview(application)["tables"]["visits"]["last_commit_ms"] == story.times[-1]
+    assert [version["time_ms"] for version in list_versions(application, visits)["versions"]] == story.times
     assert row_history(application, visits, "ann", None, 50)["changes"][0]["tick"] == 3
 
 

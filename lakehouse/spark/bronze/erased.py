@@ -27,7 +27,7 @@ APPEND_ONLY = "delta.appendOnly"
 
 
 def keep_places(lake: OpenLake, id: str, bronze_rows: DataFrame, salt: str) -> None:
-    """Keep the places of the records of an erasure, in place of those kept before. bronze_rows: they, each once."""
+    """Keep the places of the records of an erasure, in place of those kept before. bronze_rows: these records once."""
     path = lake.layout.erased_records
     if not lake.exists(path):
         new_table(lake.spark, path, SCHEMA).execute()

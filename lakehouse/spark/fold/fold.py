@@ -1,7 +1,7 @@
 """Folds one batch into one table: the records of each touched key, in position order, into the key's new row.
 
-The table is the state: a row's own columns are the accumulators from which the batch goes on. How a table's records are
-folded says its `TableFold`; what all batches need is here: counts, the clock, rows that expire.
+The table is the state: a row's own columns are the accumulators from which the batch goes on. The table's `TableFold`
+says how its records are folded. Here is the part that all batches need: counts, the clock, rows that expire.
 """
 
 from __future__ import annotations

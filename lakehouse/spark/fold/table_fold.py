@@ -58,7 +58,7 @@ class BatchInput:
 
 @dataclass(frozen=True, slots=True)
 class FoldedRows:
-    """One row for each touched row of the table; `_tombstone` for one to delete.
+    """One row for each touched row of the table; `_tombstone` for a row to delete.
 
     late_rows: the late records; None if none can be late. count_late: their number, once the rows were read.
     """

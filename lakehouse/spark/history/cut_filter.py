@@ -40,6 +40,6 @@ def filter_counting_rows(cut: Cut, bronze_rows: DataFrame, table: Table) -> Data
 
 
 def _is_retimed(table: Table) -> bool:
-    """Whether a step gives records another time than their own."""
+    """Say whether a step gives records another time than their own."""
     steps = (step for node in walk(table) if isinstance(node, Stream) for step in node.steps)
     return any(isinstance(step, Retime) for step in steps)
