@@ -22,7 +22,7 @@ import lakehouse as lh
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake

@@ -24,7 +24,7 @@ from tables import events, write_tick
 import lakehouse as lh
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.table import Table
-from lakehouse.semantics.time.moment import AtEvent
+from lakehouse.semantics.moment import AtEvent
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history import reading

@@ -24,7 +24,7 @@ import lakehouse as lh
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick

@@ -33,9 +33,9 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.outcome import Replayed, Sent
 from lakehouse.run.scenario.scenario import on_model
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import kafka_time
-from lakehouse.semantics.time.moment import to_milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

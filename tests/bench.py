@@ -12,7 +12,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.replay import rows_of
-from lakehouse.semantics.time.moment import At
+from lakehouse.semantics.moment import At
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history import reading
 from lakehouse.spark.history.moments import Past

@@ -16,8 +16,8 @@ from lakehouse.lake.commit_metadata import TopicState, parse_metadata
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime
 
 from .written_commits import tick_text
 

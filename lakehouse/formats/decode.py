@@ -19,10 +19,10 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import windowed_key
-from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.semantics.time.window import Window
 from lakehouse.semantics.time.years import is_possible_time
 

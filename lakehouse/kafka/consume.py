@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.kafka.drain import follow_offsets, read_offsets, topic_offsets
 from lakehouse.kafka.topics import Cluster
-from lakehouse.semantics.time.moment import time_ms
+from lakehouse.semantics.time.named_moment import time_ms
 
 BEGINNING, END = "beginning", "end"
 FORMS = "beginning, end, an offset (12), the last offsets (-5), or a time (2026-01-31T12:00Z)"

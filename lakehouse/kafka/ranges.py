@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import librdkafka_options
 from lakehouse.kafka.rights import INGEST_GROUP, describe_missing_read_right
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
 POLL_SECONDS = 0.1

@@ -30,7 +30,7 @@ from lakehouse.kafka.transactional import (
     produce_one,
     transactional_producer,
 )
-from lakehouse.semantics.time.moment import moment_text
+from lakehouse.semantics.epoch_time import moment_text
 
 SPOOL_BYTES = 64 << 20  # changed rows wait in memory up to here, then in a temporary file
 TIME_HEADER, FILE_HEADER, ROW_HEADER = "lakehouse.snapshot", "lakehouse.file", "lakehouse.row"

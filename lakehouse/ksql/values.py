@@ -20,7 +20,7 @@ from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
-from lakehouse.semantics.time.moment import to_milliseconds
+from lakehouse.semantics.epoch_time import to_milliseconds
 
 
 def values_record(statement: InsertValues, target: Entry, *, is_expected: bool = False) -> dict[str, Any]:

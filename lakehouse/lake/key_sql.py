@@ -16,7 +16,7 @@ from lakehouse.formats.key_text import parse_key
 from lakehouse.lake.sql import quote_literal, quote_name
 from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.semantics.time.moment import to_microseconds
+from lakehouse.semantics.epoch_time import to_microseconds
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows

@@ -10,10 +10,10 @@ from typing import Any
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.aggregate.aggregate import sort_key
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_milliseconds
 from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.tombstone import Row
 

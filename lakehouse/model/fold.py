@@ -16,12 +16,12 @@ from lakehouse.plan.operator import VALID_TO, Aggregate, Expire, Final, Fold, La
 from lakehouse.plan.table import Table
 from lakehouse.semantics.aggregate.collection import exact_form
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.epoch_time import to_datetime, to_microseconds, to_milliseconds
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells
 from lakehouse.semantics.operators.row_history import HeldRow, HistoryPoint, LatestHistory, merge_equal_rows
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.time.clock import Clock
-from lakehouse.semantics.time.moment import to_datetime, to_microseconds, to_milliseconds
 from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.tombstone import Effect, Row, effect_on_table, order_of_newest, takes_part_in_aggregates
 

@@ -25,7 +25,8 @@ from lakehouse.page.cells import (
     shorten_in_sql,
 )
 from lakehouse.page.limits import fitting_items, read_bounds
-from lakehouse.semantics.time.moment import At, moment_from_text
+from lakehouse.semantics.moment import At
+from lakehouse.semantics.time.named_moment import moment_from_text
 
 COMPARED_MAX = 2_000_000
 

@@ -13,16 +13,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.erase.erasures import Erasures
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import (
-    At,
-    AtOffsets,
-    ClockName,
-    FindSource,
-    Offsets,
-    moment_from_text,
-    moment_of,
-    refuse_source,
-)
+from lakehouse.semantics.moment import At, AtOffsets, Offsets
+from lakehouse.semantics.time.named_moment import ClockName, FindSource, as_moment, moment_of, refuse_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,7 +94,7 @@ class Lake(Erasures):
 
         at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; a position of
         the database behind the table, "source:16/B374D848", see `source_moment`; or a moment of
-        `lakehouse.semantics.time.moment`. version: of the Delta table. tick: all tables read at one tick are consistent
+        `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent
         with each other, see `tick`. offsets: the first offsets that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for an invalid
         one.
@@ -171,9 +163,7 @@ class Lake(Erasures):
 
         self._check(table)
         find_source = self._find_source(table)
-        sides = (
-            moment if isinstance(moment, At) else moment_from_text(moment, find_source) for moment in (before, after)
-        )
+        sides = (as_moment(moment, find_source) for moment in (before, after))
         rows_before, rows_after = (
             snapshot(self._layout, table.name, moment, self.fold_rows(lambda name: table)) for moment in sides
         )
@@ -249,7 +239,7 @@ class Lake(Erasures):
         """Return the records behind a key's row (for a windowed key: behind each of its rows), folded step by step.
 
         key: its text without the window, see `lakehouse.formats.key_text`. at: a moment of
-        `lakehouse.semantics.time.moment`, or an event time; now if left out. listen: called with the number of bronze
+        `lakehouse.semantics.moment`, or an event time; now if left out. listen: called with the number of bronze
         records read so far. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
         self._check_is_table(table)

@@ -18,7 +18,7 @@ from lakehouse.lake.moment import rows_at
 from lakehouse.lake.moment.rows_at import Snapshot
 from lakehouse.lake.row.difference import change_cells, difference
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import At, AtTick, AtVersion
+from lakehouse.semantics.moment import At, AtTick, AtVersion
 
 from .versioned import Story, VersionedTable, position, visit
 from .written import TIME, at

@@ -13,15 +13,9 @@ from lakehouse.lake.commit_log import open_log
 from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.time.moment import (
-    AtCommit,
-    AtEvent,
-    AtOffsets,
-    AtTick,
-    AtVersion,
-    moment_from_text,
-    moment_text,
-)
+from lakehouse.semantics.epoch_time import moment_text
+from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.time.named_moment import moment_from_text
 
 from ..written_commits import batch
 from .versioned import Story, VersionedTable, visit

@@ -7,7 +7,8 @@ import pytest
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.time.moment import AtOffsets, moment_from_text
+from lakehouse.semantics.moment import AtOffsets
+from lakehouse.semantics.time.named_moment import moment_from_text
 
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake

@@ -14,8 +14,9 @@ import pytest
 from lakehouse.errors import NotFound
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
+from lakehouse.semantics.epoch_time import moment_text
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick, AtVersion, moment_text
 
 from ..written_bronze import append, write_bronze
 from .versioned import Story, VersionedTable, visit

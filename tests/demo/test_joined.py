@@ -13,8 +13,8 @@ from examples.year_of_flights import flights, joined, looked_up, source
 from lakehouse.model.model import Result
 from lakehouse.run.scenario.replay import SparkReplay
 from lakehouse.run.scenario.scenario import on_model
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

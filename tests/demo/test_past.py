@@ -16,7 +16,8 @@ import lakehouse as lh
 from examples.year_of_flights import flights
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.semantics.time.moment import AtTick, moment_from_text
+from lakehouse.semantics.moment import AtTick
+from lakehouse.semantics.time.named_moment import moment_from_text
 
 if TYPE_CHECKING:
     from lakehouse.kafka.embedded.broker import Broker

@@ -31,9 +31,9 @@ from lakehouse.run.erase.erasure import Erased, Eraser, plan_erasure
 from lakehouse.run.repair.backfill import ignore_progress, revert
 from lakehouse.run.repair.intervene import Why
 from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick
 from tests.seeds import seeds
 from tests.spark.test_backfill import Bench, bench
 

@@ -16,7 +16,7 @@ from lakehouse.lake.erasure.erasure_log import (
     write_erasure,
 )
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.time.moment import AtEvent, AtTick
+from lakehouse.semantics.moment import AtEvent, AtTick
 
 ASKED = ErasureSubject({"customers": "4711"}, ("orders.customer_id",), {"orders": {0: (3, 4)}})
 

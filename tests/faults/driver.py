@@ -23,7 +23,6 @@ from typing import Any
 import lakehouse as lh
 from lakehouse.run.job import transactions
 from lakehouse.run.lake import Lake
-from lakehouse.semantics.time.moment import AtTick
 from lakehouse.settings.config import load
 
 ORDERS, OWN, CHANGELOG, SUMS = "faults-orders", "faults-own", "faults-totals", "faults-sums"
@@ -148,7 +147,7 @@ def main(arguments: list[str]) -> None:
     if "--backfill" in rest:
         lake.backfill(app, app.table("by_id"))
     if "--revert" in rest:
-        lake.revert(app, app.table("by_id"), AtTick(1))
+        lake.revert(app, app.table("by_id"), "tick:1")
 
 
 if __name__ == "__main__":

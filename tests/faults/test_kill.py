@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 
 
 def bronze_places(path: str) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.formats.decode import decode_key, reason_not_fitting
 from lakehouse.plan.expression.schema import Column
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 
 POINT = "struct<x: int, y: int>"
 

@@ -16,7 +16,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.produce import parse_lines
 from lakehouse.model.function.moment_casts import to_timestamp
 from lakehouse.plan.expression.schema import Column
-from lakehouse.semantics.time.moment import time_ms
+from lakehouse.semantics.time.named_moment import time_ms
 
 # Within these years the moment has an offset's date in the calendar, too.
 MOMENTS = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC))

@@ -28,7 +28,7 @@ from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.scenario.scenario import build_records, load_application, read_scenario
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import moment_from_text, moment_of
+from lakehouse.semantics.time.named_moment import moment_from_text, moment_of
 from lakehouse.settings.config import load
 
 STREAM = lh.stream("orders", key="id string", schema="a bigint, s string, at timestamp, l array<int>, d decimal(10, 2)")

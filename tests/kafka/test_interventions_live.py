@@ -17,7 +17,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.job.job import PARTS
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import AtVersion
+from lakehouse.semantics.moment import AtVersion
 
 T = 1_700_000_000_000
 

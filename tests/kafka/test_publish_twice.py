@@ -9,7 +9,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import StorageError
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 T = 1_700_000_000_000

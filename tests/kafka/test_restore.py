@@ -24,7 +24,7 @@ from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.lake.record.behind import count_lacking
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.replay import replay
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history.fixed_records import FixedBytes
 from lakehouse.spark.transaction import is_delta_table

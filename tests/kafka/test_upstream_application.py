@@ -16,7 +16,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from tests.kafka.test_several_processes import SECONDS, Keeper, ended, table_ticks
 from tests.seeds import draw
 

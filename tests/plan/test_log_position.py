@@ -12,7 +12,8 @@ from lakehouse.plan.databases.log_position import (
     find_bounds,
     log_of,
 )
-from lakehouse.semantics.time.moment import AtOffsets, moment_from_text, moment_of
+from lakehouse.semantics.moment import AtOffsets
+from lakehouse.semantics.time.named_moment import moment_from_text, moment_of
 
 POSTGRES, MYSQL, SQLSERVER = (log_of(name) for name in ("postgresql", "mysql", "sqlserver"))
 

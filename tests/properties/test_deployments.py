@@ -20,8 +20,8 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick
 from tests.properties.test_operators import SCHEMA, history
 from tests.seeds import seeds
 

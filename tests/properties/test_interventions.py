@@ -23,8 +23,8 @@ from lakehouse.lake.moment.history import History
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 from tests.properties.test_operators import BY_CITY, EVENTS, history
 from tests.seeds import seeds

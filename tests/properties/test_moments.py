@@ -16,8 +16,8 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 from tests.properties.test_operators import APP, STATEFUL, history
 from tests.seeds import seeds

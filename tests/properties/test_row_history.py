@@ -15,8 +15,8 @@ from lakehouse.model import model
 from lakehouse.plan.operator import VALID_TO
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime
 from tests.properties.test_operators import BY_CITY, EVENTS, IN_PYTHON, IN_SQL, history
 from tests.seeds import restarts, seeds
 

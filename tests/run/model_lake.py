@@ -17,8 +17,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.replay import keep_declared
 from lakehouse.semantics.commit_number import Progress
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime
 
 from ..written_commits import commit_text
 

@@ -13,8 +13,8 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record import bronze_rows, sorted_rows
 from lakehouse.lake.record.bronze_rows import BronzeRows
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 
 from ..written_bronze import append, committed, write_bronze
 

@@ -12,8 +12,8 @@ from lakehouse.model.event import LateRecord
 from lakehouse.run.scenario.compare import compare
 from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.position import Identity, Position
-from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.semantics.time.window import Span
 
 clicks = lh.stream("clicks", key="user string", schema="n bigint")

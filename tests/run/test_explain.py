@@ -23,8 +23,8 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.run.scenario.scenario import build_records, find_files, load_application, on_model, read_scenario
+from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtEvent, AtOffsets, AtTick, AtVersion
 
 from .model_lake import write_lake
 

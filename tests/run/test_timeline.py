@@ -14,7 +14,8 @@ from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.lake.moment.past_subject import TableInputs, visible_subject
 from lakehouse.lake.moment.timeline import Timeline, common_tick
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_from_text
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.time.named_moment import moment_from_text
 
 from .written_moments import CREATED, EPOCH, OPTIMIZED, Opened, Written, took
 

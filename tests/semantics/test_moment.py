@@ -9,18 +9,9 @@ import numpy
 import pytest
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.time.moment import (
-    At,
-    AtCommit,
-    AtEvent,
-    AtOffsets,
-    AtTick,
-    AtVersion,
-    moment_from_text,
-    moment_of,
-    time_ms,
-    to_milliseconds,
-)
+from lakehouse.semantics.epoch_time import to_milliseconds
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
+from lakehouse.semantics.time.named_moment import as_moment, as_past_moment, moment_from_text, moment_of, time_ms
 
 JUNE = 1_370_044_800_000  # 2013-06-01T00:00Z
 
@@ -132,3 +123,13 @@ def test_a_text_that_names_no_moment_is_refused(text: str, message: str) -> None
 def test_a_moment_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="is not a moment; expected text, one of: 3 or version:3"):
         moment_from_text(value)
+
+
+def test_a_moment_is_named_by_a_text_or_by_itself():
+    assert as_moment("tick:7") == as_moment(AtTick(7)) == as_past_moment("tick:7") == AtTick(7)
+    assert as_moment("now") is None
+    with pytest.raises(ConfigError, match="'now': expected a moment of the past, such as tick:7"):
+        as_past_moment("now")
+    for value in (None, 7):
+        with pytest.raises(ConfigError, match=f"{value} is not a moment; expected text"):
+            as_moment(value)

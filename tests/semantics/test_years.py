@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lakehouse.formats.values.unfit import FOUND_PART
-from lakehouse.semantics.time.moment import to_datetime, to_milliseconds
+from lakehouse.semantics.epoch_time import to_datetime, to_milliseconds
 from lakehouse.semantics.time.years import FIRST_MS, LAST_MS, impossible_time_message, is_possible_time
 
 

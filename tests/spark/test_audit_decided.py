@@ -13,9 +13,9 @@ import lakehouse as lh
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.audit.missing import KafkaAccess
+from lakehouse.semantics.moment import AtOffsets, AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtOffsets, AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 

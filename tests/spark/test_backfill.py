@@ -14,9 +14,9 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick, AtVersion
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 

@@ -20,9 +20,9 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.intervene import InterventionRequest, pending_requests
+from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtVersion
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.upstream import open_lake
 

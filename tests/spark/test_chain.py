@@ -23,7 +23,7 @@ from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.changelog import Change
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.silver import writer
 
 from ..bench import Bench

@@ -13,9 +13,9 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick
 from tests.seeds import draw
 from tests.spark.test_backfill import Bench, bench
 

@@ -16,8 +16,8 @@ from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
+from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import SparkReplay, write_bronze
 from lakehouse.run.scenario.scenario import on_model
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog import changefeed

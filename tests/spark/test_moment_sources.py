@@ -23,9 +23,9 @@ from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 

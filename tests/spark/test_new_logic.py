@@ -9,7 +9,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NotFound
 from lakehouse.plan.app import App
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from tests.spark.test_backfill import ALONE, MEANS, SUMS, Bench, bench, expected, history
 
 __all__ = ["bench"]

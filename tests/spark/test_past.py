@@ -25,9 +25,10 @@ from lakehouse.lake.row import blame, difference
 from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, moment_from_text
+from lakehouse.semantics.time.named_moment import moment_from_text
 from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:

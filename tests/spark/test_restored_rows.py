@@ -21,8 +21,8 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.repair.newest_records import rows_as_frame
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.run.start.resume_point import Restored
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.spark.changelog import changefeed, published
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.table import tables

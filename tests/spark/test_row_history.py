@@ -57,7 +57,7 @@ def test_a_history_is_audited_mended_fixed_reverted_and_read(spark: SparkSession
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records
     from lakehouse.run.scenario.replay import rows_of, write_bronze
-    from lakehouse.semantics.time.moment import AtEvent, AtTick
+    from lakehouse.semantics.moment import AtEvent, AtTick
     from lakehouse.spark.silver.query import Silver
 
     layout, history = Layout(str(tmp_path / "lake")), records()

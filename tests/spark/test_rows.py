@@ -18,8 +18,8 @@ from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import SparkReplay, write_bronze
 from lakehouse.run.scenario.scenario import on_model
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog import changefeed, published
@@ -138,7 +138,7 @@ def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     for table in (SUMS, STRICT, CHAIN):
         assert lake.audit(FEW, table).problems == [], table.name
     with pytest.raises(PlanError, match="Revert a_, whose changes reach it"):
-        lake.revert(FEW, SUMS, AtTick(1))
+        lake.revert(FEW, SUMS, "tick:1")
     # And it goes on.
     more = [replace(r, timestamp=r.timestamp + 10**6, order_time=r.timestamp + 10**6) for r in records(6, 20, 1)]
     end = write_bronze(bench.lake, FEW, [replace(r, tick=last + 2, offset=r.offset + 100) for r in more])

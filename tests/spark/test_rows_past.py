@@ -17,8 +17,8 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.repair.backfill import Range, backfill, backfill_range
 from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick
 from lakehouse.spark.history.fixed_records import FixedBytes
 
 from ..bench import Bench

@@ -22,7 +22,7 @@ from lakehouse.run.repair.correct import correct
 from lakehouse.run.repair.rebuild import backtest
 from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, AtTick
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.time.window import DAY_MS
 from lakehouse.spark.changelog import published, stream_feed
 from lakehouse.spark.history.fixed_records import FixedBytes

@@ -15,8 +15,8 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.run.repair.backfill import backfill
 from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick
 from tests.bench import Bench
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from lakehouse.errors import NotFound
 from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.table import Table
+from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import AtTick, AtVersion
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 

@@ -17,7 +17,7 @@ from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.silver.query import Silver

@@ -15,8 +15,8 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_milliseconds
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog.upstream import open_lake
 

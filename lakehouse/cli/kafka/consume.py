@@ -20,7 +20,7 @@ from lakehouse.cli.terminal.repeating import until_ctrl_c
 from lakehouse.errors import ConfigError, LakehouseError, RegistryUnavailable
 from lakehouse.markup.plain import plain_text
 from lakehouse.run.schemas.part_text import BYTES, LookUp, PartText, part_text
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.time.windowed_key import split_windowed_key
 from lakehouse.semantics.time.years import is_possible_time

@@ -13,7 +13,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 from lakehouse.markup.quantity import quantity
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
@@ -85,7 +85,7 @@ def choice_of_options(
     is_open: leave out records that a replay has fixed.
     """
     from lakehouse.lake.record.quarantine import QuarantineChoice
-    from lakehouse.semantics.time.moment import time_ms
+    from lakehouse.semantics.time.named_moment import time_ms
 
     start_ms = None if start is None else time_ms(start, "--from")
     end_ms = None if end is None else time_ms(end, "--to")

@@ -27,7 +27,7 @@ from lakehouse.errors import ConfigError
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.rows_at import FoldRows
-    from lakehouse.semantics.time.moment import At
+    from lakehouse.semantics.moment import At
 
 ROWS_SHOWN = 100
 

@@ -86,7 +86,7 @@ def diff(
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row.difference import difference
-    from lakehouse.semantics.time.moment import moment_from_text
+    from lakehouse.semantics.time.named_moment import moment_from_text
 
     settings = lake_of(config, lake)
     find_source = position_finder(settings, app)

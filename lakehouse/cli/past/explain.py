@@ -54,7 +54,7 @@ def explain(
     from lakehouse.plan.expression.schema import check_name
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
-    from lakehouse.semantics.time.moment import moment_of
+    from lakehouse.semantics.time.named_moment import moment_of
 
     check_name(table, "table")
     settings = lake_of(config, lake)
@@ -82,7 +82,8 @@ def explain(
 
 
 def _rows_in_window(explained_rows: list[Explained], table: str, window_start: str | None) -> list[Explained]:
-    from lakehouse.semantics.time.moment import time_ms, to_milliseconds
+    from lakehouse.semantics.epoch_time import to_milliseconds
+    from lakehouse.semantics.time.named_moment import time_ms
 
     if window_start is None:
         return explained_rows

@@ -110,7 +110,7 @@ def backfill(
 def chosen_range(start: str | None, end: str | None, offsets: str | None) -> Range | None:
     """Return the range that the options mean; None for all. Raises ConfigError."""
     from lakehouse.run.repair.backfill import Range
-    from lakehouse.semantics.time.moment import ranges_of, time_ms
+    from lakehouse.semantics.time.named_moment import ranges_of, time_ms
 
     if start is None and end is None:
         return None if offsets is None else Range(offsets=ranges_of(offsets))

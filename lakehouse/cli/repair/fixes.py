@@ -11,7 +11,7 @@ from lakehouse.cli.look.read import print_first_rows
 from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.formats.codec.registered import FindSchemas

@@ -8,7 +8,8 @@ import typer
 
 from lakehouse.errors import ConfigError
 from lakehouse.phases import phase
-from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, moment_of, refuse_source
+from lakehouse.semantics.moment import At, AtOffsets
+from lakehouse.semantics.time.named_moment import ClockName, FindSource, moment_of, refuse_source
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:

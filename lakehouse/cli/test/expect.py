@@ -36,7 +36,7 @@ def expect(
     """
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
-    from lakehouse.semantics.time.moment import time_ms
+    from lakehouse.semantics.time.named_moment import time_ms
 
     settings = lake_of(config, lake)
     since_ms = None if since is None else time_ms(since, "--since")

@@ -17,7 +17,7 @@ from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
 from lakehouse.formats.values.text_value import round_to_float32
 from lakehouse.formats.values.unfit import Unfit, unfit_value
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.semantics.time.moment import to_microseconds
+from lakehouse.semantics.epoch_time import to_microseconds
 
 WriteBytes = Callable[[Any], bytes]
 ReadLeaf = Callable[[Any, AvroType], Any]

@@ -30,7 +30,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import CONFLUENT_DECIMAL, DATE, TIMESTAMP, ProtoField
-from lakehouse.semantics.time.moment import to_microseconds
+from lakehouse.semantics.epoch_time import to_microseconds
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto

@@ -22,8 +22,8 @@ from typing import Any
 
 from lakehouse.formats.values.json_text import JsonNumber, Members, format_timestamp, write_parsed
 from lakehouse.formats.values.unfit import check_number_length, unfit_value
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.number_text import NUMBER
-from lakehouse.semantics.time.moment import to_datetime
 
 
 def plain_json(value: Any) -> Any:

@@ -26,7 +26,7 @@ from lakehouse.formats.values.json_text import JsonNumber, Members, write_json
 from lakehouse.formats.values.text_value import INTEGER_BITS, precision_and_scale
 from lakehouse.plan.expression.schema import base_type, item_type
 from lakehouse.plan.names.debezium_options import placeholder_bytes
-from lakehouse.semantics.time.moment import EPOCH
+from lakehouse.semantics.epoch_time import EPOCH
 
 
 @lru_cache(maxsize=64)

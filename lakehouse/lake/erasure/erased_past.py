@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.lake.erasure.erasure_log import read_erasures
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.time.moment import At, AtTick
+from lakehouse.semantics.moment import At, AtTick
 
 
 def erased_since(layout: Layout, moment: At | None, table: str | None = None) -> str | None:

@@ -15,7 +15,7 @@ from lakehouse.lake.moment import rows_at
 from lakehouse.markup.shown import value
 from lakehouse.markup.text import InNotebook, as_html, to_html_table
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.semantics.time.moment import At
+from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
     import pyarrow as pa

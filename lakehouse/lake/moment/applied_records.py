@@ -10,7 +10,7 @@ from lakehouse.lake.moment.commits import read_own_commits
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.plan.table import Table
-from lakehouse.semantics.time.moment import At
+from lakehouse.semantics.moment import At
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, moment_text
+from lakehouse.semantics.epoch_time import moment_text
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets
 
 
 class History:

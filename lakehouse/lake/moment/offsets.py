@@ -13,7 +13,8 @@ from lakehouse.lake.commit_log import CommitInfo, CommitLog, TickCoverage, find_
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.moment.lake_facts import LakeFacts, TableLog, TopicEnds
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import Offsets, partitions_left_out
+from lakehouse.semantics.moment import Offsets
+from lakehouse.semantics.time.named_moment import partitions_left_out
 
 
 def ends_at_tick(

@@ -34,7 +34,8 @@ from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
 from lakehouse.lake.store import is_table
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows

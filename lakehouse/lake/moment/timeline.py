@@ -35,7 +35,8 @@ from lakehouse.lake.moment.table_versions import Version, walk_versions
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import SKIP
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text
+from lakehouse.semantics.epoch_time import moment_text
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 
 
 class Timeline:

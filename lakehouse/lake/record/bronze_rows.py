@@ -18,7 +18,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.records_at import bronze_field, choose_records, ticks_between
 from lakehouse.lake.record.sorted_rows import sort_rows
-from lakehouse.semantics.time.moment import At
+from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -13,8 +13,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.fixed_records import read_repaired
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime

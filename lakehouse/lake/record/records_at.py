@@ -16,16 +16,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.place import INGEST
-from lakehouse.semantics.time.moment import (
-    At,
-    AtCommit,
-    AtEvent,
-    AtOffsets,
-    AtTick,
-    AtVersion,
-    moment_text,
-    to_datetime,
-)
+from lakehouse.semantics.epoch_time import moment_text, to_datetime
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

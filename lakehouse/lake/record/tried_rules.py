@@ -20,8 +20,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_milliseconds
 
 COLUMNS = 'topic, topic_id, "partition", "offset", "timestamp", key, value, tick, order_time'
 

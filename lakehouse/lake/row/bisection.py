@@ -12,7 +12,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.table_versions import Version
 from lakehouse.lake.sql import check_select, open_duckdb, quote_name
-from lakehouse.semantics.time.moment import AtVersion
+from lakehouse.semantics.moment import AtVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.zone import find_zone
-from lakehouse.semantics.time.moment import EPOCH
+from lakehouse.semantics.epoch_time import EPOCH
 from lakehouse.semantics.time.years import LAST_MS, is_possible_time
 
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.moment_casts import to_date, to_timestamp
+from lakehouse.semantics.epoch_time import EPOCH
 from lakehouse.semantics.java_double import java_double
 from lakehouse.semantics.number_text import DIGITS_MAX, NUMBER
-from lakehouse.semantics.time.moment import EPOCH
 
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=[.0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")

@@ -25,7 +25,7 @@ from lakehouse.model.function.scalar import (
     wrap_result,
 )
 from lakehouse.plan.spark_functions.guards import MADE_MAX
-from lakehouse.semantics.time.moment import to_milliseconds
+from lakehouse.semantics.epoch_time import to_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = date(1970, 1, 1)

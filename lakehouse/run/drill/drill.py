@@ -30,7 +30,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, add_to_history
 from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, find_damage
 from lakehouse.spark.content import compare_tables, content_of

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import store
-from lakehouse.semantics.time.moment import to_microseconds
+from lakehouse.semantics.epoch_time import to_microseconds
 
 Moment = TypeVar("Moment", date, datetime)
 BATCH_ROWS = 10_000

@@ -11,7 +11,7 @@ from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.run.deploy.deployments import Deployments
-from lakehouse.semantics.time.moment import ranges_of
+from lakehouse.semantics.time.named_moment import ranges_of
 
 if TYPE_CHECKING:
     from lakehouse.run.erase.erasure import Erased, ErasurePlan

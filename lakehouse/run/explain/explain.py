@@ -38,9 +38,10 @@ from lakehouse.run.explain.key_records import (
 from lakehouse.run.explain.nearest import describe_nearest
 from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.epoch_time import to_datetime, to_milliseconds
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, AtEvent, AtOffsets, to_datetime, to_milliseconds
 from lakehouse.semantics.time.window import Hopping, Session, Span
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.epoch_time import to_milliseconds
+from lakehouse.semantics.moment import At
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import At, to_milliseconds
 from lakehouse.semantics.time.window import Span
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from lakehouse.plan.table import Sink, Table
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Key
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_milliseconds
 
 COLUMNS = (
     "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",

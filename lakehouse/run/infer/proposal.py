@@ -26,7 +26,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.run.infer.evidence import MOSTLY, Evidence, FieldType
 from lakehouse.run.infer.texts import DeclarationParts, declaration_arguments, python_text, sql_name, sql_text
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import time_ms
+from lakehouse.semantics.time.named_moment import time_ms
 
 DAY_MS = 24 * 60 * 60 * 1000
 REGISTERED = "registered"  # an id of a registry's schema, and bytes that are no JSON

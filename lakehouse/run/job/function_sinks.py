@@ -21,8 +21,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
 from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.position import Position
-from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.spark import driver_rows
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.stream_feed import stream_events

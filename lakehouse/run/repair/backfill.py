@@ -34,7 +34,7 @@ from lakehouse.run.repair.stages import (
 from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention, Kind
 from lakehouse.spark.content import compare_tables

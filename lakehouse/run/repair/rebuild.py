@@ -25,7 +25,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
 from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.time.moment import At, AtTick
+from lakehouse.semantics.moment import At, AtTick
 from lakehouse.spark.content import Content, compare_tables, content_of
 from lakehouse.spark.history import reading
 from lakehouse.spark.history.moments import Past

@@ -11,7 +11,7 @@ from lakehouse.kafka.topics import FOR_EVER, TO_COME, Cluster, TopicFacts
 from lakehouse.lake import store
 from lakehouse.lake.control import note
 from lakehouse.lake.record.bronze_rows import BronzeRows
-from lakehouse.semantics.time.moment import moment_text
+from lakehouse.semantics.epoch_time import moment_text
 
 LARGEST = "max.message.bytes"
 

@@ -12,7 +12,8 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.start import leases
 from lakehouse.run.start.opened import Opened
-from lakehouse.semantics.time.moment import At, ClockName, Offsets, moment_of
+from lakehouse.semantics.moment import At, Offsets
+from lakehouse.semantics.time.named_moment import ClockName, as_moment, as_past_moment, moment_of
 
 if TYPE_CHECKING:
     from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
@@ -193,7 +194,7 @@ class Repairs(Opened):
         self,
         app: App,
         table: Table,
-        at: At,
+        at: At | str,
         *,
         reason: str = "",
         by: str | None = None,
@@ -201,7 +202,8 @@ class Repairs(Opened):
     ) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. examples: as in `backfill`.
 
-        Raises NotFound, ConfigError.
+        at: a moment, or its text as `lakehouse past diff` takes it: "tick:7", a version, a time. Raises NotFound,
+        ConfigError.
         """
         self._check(table)
         leases.check_repair(self._layout, table.name)
@@ -210,11 +212,12 @@ class Repairs(Opened):
         from lakehouse.spark.history import reading
 
         open_table = self._lake.open(table)
-        cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
+        moment = as_past_moment(at)
+        cut, version = reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
         return revert(open_table, app, cut, version=version, why=Why(reason, by), examples=examples)
 
     @phase("plan of the revert")
-    def plan_revert(self, table: Table, at: At, *, examples: int = 0) -> RepairPlan[Backfilled]:
+    def plan_revert(self, table: Table, at: At | str, *, examples: int = 0) -> RepairPlan[Backfilled]:
         """Plan what `revert` does."""
         self._check(table)
         leases.check_repair(self._layout, table.name)
@@ -222,22 +225,23 @@ class Repairs(Opened):
         from lakehouse.spark.history import reading
 
         open_table = self._lake.open(table)
-        cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
+        moment = as_past_moment(at)
+        cut, version = reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
         return plan_revert(open_table, cut, version=version, examples=examples)
 
     @phase("checkout")
-    def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
+    def checkout(self, table: Table, name: str, at: At | str | None = None, *, again: bool = False) -> Content:
         """Make a new table of a table's visible rows at a moment; return its row count and hash.
 
         again: if the table exists already, with this moment, keep it and return its content.
         """
         from lakehouse.run.repair.rebuild import checkout
 
-        return checkout(self._lake.open(table), name, at, again=again)
+        return checkout(self._lake.open(table), name, _moment_or_now(at), again=again)
 
     @phase("rebuild")
     def rebuild(
-        self, table: Table, name: str, origin: RebuildSource, at: At | None = None, *, topic: str | None = None
+        self, table: Table, name: str, origin: RebuildSource, at: At | str | None = None, *, topic: str | None = None
     ) -> Content:
         """Make a new table from a table's moment by one origin: "version", "bronze" or "changelog" (of `topic`)."""
         from lakehouse.run.repair.rebuild import rebuild
@@ -245,13 +249,13 @@ class Repairs(Opened):
         from lakehouse.run.start.kafka import open_kafka
 
         if topic is None:
-            return rebuild(self._lake.open(table), name, origin, at)
+            return rebuild(self._lake.open(table), name, origin, _moment_or_now(at))
         with open_kafka(self.settings) as servers:
             published = Published(topic, servers, self.settings.kafka.options)
-            return rebuild(self._lake.open(table), name, origin, at, published=published)
+            return rebuild(self._lake.open(table), name, origin, _moment_or_now(at), published=published)
 
     @phase("proof")
-    def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
+    def prove(self, table: Table, at: At | str | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every available way, into tables that it removes: are they equal?"""
         self._check(table)
         from lakehouse.run.repair.rebuild import prove
@@ -259,9 +263,11 @@ class Repairs(Opened):
         from lakehouse.run.start.kafka import open_kafka
 
         if topic is None:
-            return prove(self._lake.open(table), at)
+            return prove(self._lake.open(table), _moment_or_now(at))
         with open_kafka(self.settings) as servers:
-            return prove(self._lake.open(table), at, Published(topic, servers, self.settings.kafka.options))
+            return prove(
+                self._lake.open(table), _moment_or_now(at), Published(topic, servers, self.settings.kafka.options)
+            )
 
     @phase("backtest")
     def backtest(
@@ -317,9 +323,9 @@ class Repairs(Opened):
     ) -> Rehydrated:
         """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
 
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.time.moment.moment_of`. from_tick: only records
-        from this tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
-        ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.time.named_moment.moment_of`. from_tick: only
+        records from this tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended.
+        Raises ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
         """
         from lakehouse.lake.record.bronze_rows import BronzeRows
         from lakehouse.plan.expression.schema import check_topic
@@ -334,3 +340,7 @@ class Repairs(Opened):
                 self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
                 positions=positions, listen=listen,
             )  # fmt: skip
+
+
+def _moment_or_now(at: At | str | None) -> At | None:
+    return None if at is None else as_moment(at)

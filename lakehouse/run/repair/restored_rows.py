@@ -16,7 +16,7 @@ from lakehouse.plan.names.format_traits import DELIMITED, KAFKA
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest_records import INSTEAD, Newest
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, key_format, published_columns
 
 _OTHER_FORMAT = (

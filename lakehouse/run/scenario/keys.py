@@ -14,7 +14,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.field_names import are_escaped
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.time.moment import to_milliseconds
+from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.time.window import Session
 
 

@@ -13,10 +13,10 @@ from lakehouse.plan.app import App, named_window
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import kafka_time
-from lakehouse.semantics.time.moment import to_datetime
 
 
 @dataclass(frozen=True, slots=True)

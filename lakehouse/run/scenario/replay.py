@@ -23,9 +23,9 @@ from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.epoch_time import to_datetime, to_milliseconds
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.time.moment import to_datetime, to_milliseconds
 from lakehouse.semantics.time.window import Span
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick

@@ -15,7 +15,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake import store
 from lakehouse.markup.plain import plain_text
 from lakehouse.plan.origin import SNAPSHOT_TIME, Snapshots
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.time.years import is_possible_time
 
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.

@@ -29,7 +29,8 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
-from lakehouse.semantics.time.moment import At, FindSource, moment_of, refuse_source
+from lakehouse.semantics.moment import At
+from lakehouse.semantics.time.named_moment import FindSource, moment_of, refuse_source
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows

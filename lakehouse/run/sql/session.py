@@ -25,7 +25,7 @@ from lakehouse.settings.config import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakehouse.semantics.time.moment import At, AtOffsets
+    from lakehouse.semantics.moment import At, AtOffsets
 
 KEPT = "It is kept, and published, by an application: write it into a file, and `lakehouse run --app FILE.sql`."
 CONTROL = (

@@ -21,7 +21,7 @@ from lakehouse.plan.expectation import clip_value
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 
 SLOW_SECONDS = 300.0  # a running job reads a whole table at most so often
 

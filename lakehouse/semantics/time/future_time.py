@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.epoch_time import to_datetime
 
 NO_TIMESTAMP = -1
 HEADER = "lakehouse.fixed"  # the header of a fixed record

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from lakehouse.kafka.ranges import RawRecord
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control import note
+from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.time.kafka_time import bronze_time
-from lakehouse.semantics.time.moment import Offsets
 from lakehouse.spark.bronze.feed import Feed
 
 GONE = (

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakehouse.kafka.ranges import RawRecord
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.gaps import KafkaTopic
 
 # How many records a client hands over in one poll: with Kafka's 500, reading small records takes half as long again.

@@ -20,7 +20,7 @@ from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import ingest_lease
 from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.phases import Phase, phase
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.interventions import InterventionRequest

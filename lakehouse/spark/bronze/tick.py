@@ -19,7 +19,7 @@ from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import bronze_place, own_topic_place
 from lakehouse.semantics.commit_number import Progress
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.time.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time, with_valid_times

@@ -35,7 +35,7 @@ from lakehouse.plan.databases.log_position import (
 from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.semantics.time.moment import AtOffsets
+from lakehouse.semantics.moment import AtOffsets
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.part.parts import make_part

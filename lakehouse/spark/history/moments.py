@@ -26,8 +26,8 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_of
 from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.time.clock import ClockState
-from lakehouse.semantics.time.moment import Offsets
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.interventions import Intervention, read_fixed_records, read_interventions
 from lakehouse.spark.content import row_image

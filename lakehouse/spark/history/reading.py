@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.semantics.time.moment import At, AtCommit, AtVersion
+from lakehouse.semantics.moment import At, AtCommit, AtVersion
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import timelines

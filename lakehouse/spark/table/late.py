@@ -26,7 +26,7 @@ from lakehouse.plan.expression.schema import ORDINALS_TYPE
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.commit_number import Progress
-from lakehouse.semantics.time.moment import time_ms
+from lakehouse.semantics.time.named_moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import append, commit_log_of, new_table

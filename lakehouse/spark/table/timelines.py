@@ -11,7 +11,7 @@ from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.time.moment import AtTick
+from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table.lake_files import SparkLakeFiles
 

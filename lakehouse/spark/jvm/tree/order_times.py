@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.semantics.time.moment import Offsets
+from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.jvm.java import active_jvm
 from lakehouse.spark.jvm.tree.java_calls import class_of, constant_object, invoke_method
 from lakehouse.spark.jvm.tree.tree import CatalystTree

@@ -1,29 +1,19 @@
-"""Moments: times in milliseconds since 1970, and the ways to name a moment in the past of a table.
-
-version   of the Delta table
-tick      the last tick taken in; several tables read at one tick are consistent with each other
-commit    a time of the wall clock: what the table held then, "what we knew then"
-offsets   the first offset not taken in, by topic and partition
-event     an event time: the fold of the applied records that are not later, "the world then"
-source    a position of the log of the database behind topics of Debezium; its records are those before some offsets,
-          which only their application finds
-"""
+"""Finds the moment that a person names, by options or in a text such as `tick:7`: see `lakehouse.semantics.moment`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError
+from lakehouse.semantics.epoch_time import to_milliseconds
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets
 from lakehouse.semantics.time import iso_text
 from lakehouse.semantics.time.years import is_possible_time
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ClockName = Literal["event", "commit"]
-Offsets = Mapping[str, Mapping[int, int]]  # {topic: {partition: offset}}
 FORMS = (
     "3 or version:3, tick:7, 2013-06-01T00:00Z or event:2013-06-01T00:00Z (the world then), "
     "commit:2026-11-21T10:00Z (what we knew then), offsets:flights/0=120, source:16/B374D848 (a database's position), "
@@ -34,79 +24,6 @@ NUMBER = re.compile(r"[0-9]{1,18}")
 PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
 PLACES = re.compile(PLACE.pattern + r"\.\.(?P<last>\d{1,18})")
 PLACES_BY_ID = re.compile(PLACES.pattern.replace(")/", "(?:@[A-Za-z0-9_-]{1,50})?)/", 1))
-
-
-def to_datetime(ms: int) -> datetime:
-    """Return milliseconds since the epoch as a timestamp."""
-    return EPOCH + timedelta(milliseconds=ms)
-
-
-def to_milliseconds(time: Any) -> int:
-    """Return a timestamp as milliseconds since the epoch, without its microseconds, which Kafka does not have."""
-    return int((time - EPOCH) // timedelta(milliseconds=1))
-
-
-def to_microseconds(time: Any) -> int:
-    """Return a timestamp as microseconds since the epoch, its full precision."""
-    return int((time - EPOCH) // timedelta(microseconds=1))
-
-
-@dataclass(frozen=True, slots=True)
-class AtVersion:
-    """A version of the Delta table."""
-
-    version: int
-
-    def __str__(self) -> str:
-        return f"version {self.version}"
-
-
-@dataclass(frozen=True, slots=True)
-class AtTick:
-    """The end of this tick."""
-
-    tick: int
-
-    def __str__(self) -> str:
-        return f"tick {self.tick}"
-
-
-@dataclass(frozen=True, slots=True)
-class AtCommit:
-    """The commits up to this time (milliseconds since the epoch)."""
-
-    ms: int
-
-    def __str__(self) -> str:
-        return f"commit time {moment_text(self.ms)}"
-
-
-@dataclass(frozen=True, slots=True)
-class AtEvent:
-    """The records with event times up to this one (milliseconds since the epoch)."""
-
-    ms: int
-
-    def __str__(self) -> str:
-        return f"event time {moment_text(self.ms)}"
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffsets:
-    """The records before these offsets, by topic and partition."""
-
-    offsets: Offsets
-
-    def __str__(self) -> str:
-        parts = [
-            f"{topic}/{partition}={offset}"
-            for topic, topic_offsets in sorted(self.offsets.items())
-            for partition, offset in sorted(topic_offsets.items())
-        ]
-        return f"offsets {','.join(parts)}"
-
-
-At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
 # Gives the offsets of a position of the log of a database: see `lakehouse.plan.databases.log_position`.
 FindSource = Callable[[str], AtOffsets]
 
@@ -209,6 +126,19 @@ def moment_from_text(text: str, find_source: FindSource = refuse_source) -> At |
         raise ConfigError(f"{text!r} is not a moment; expected one of: {FORMS}.") from None
 
 
+def as_moment(moment: At | str, find_source: FindSource = refuse_source) -> At | None:
+    """Return a moment, or the one that a text names, see `moment_from_text`; None for "now". Raises ConfigError."""
+    return moment if isinstance(moment, At) else moment_from_text(moment, find_source)
+
+
+def as_past_moment(moment: At | str) -> At:
+    """Return a moment as `as_moment` does. Raises ConfigError for "now" as well."""
+    past_moment = as_moment(moment)
+    if past_moment is None:
+        raise ConfigError(f"{moment!r}: expected a moment of the past, such as tick:7, a version or a time.")
+    return past_moment
+
+
 def time_ms(time: str | datetime | date, subject: str = "at") -> int:
     """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment.
 
@@ -267,12 +197,6 @@ def ranges_of(text: str, *, by_id: bool = False) -> dict[str, dict[int, tuple[in
             raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
         topic_ranges[int(match["partition"])] = (first_offset, last_offset)
     return ranges_by_topic
-
-
-def moment_text(ms: int) -> str:
-    """Return a moment as text: 2013-06-01T18:00:00Z."""
-    utc_time = to_datetime(ms).replace(tzinfo=None)
-    return utc_time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
 def partitions_left_out(offsets: Offsets, next_offsets: Mapping[tuple[str, int], int]) -> str:
