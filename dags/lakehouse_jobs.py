@@ -49,7 +49,7 @@ _PASSED_ON = (
     "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_CONF_DIR", "SPARK_HOME", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
     "YARN_CONF_DIR",
 )  # fmt: skip
-_NAMES_VARIABLE = "LAKEHOUSE_PASS_ON"
+_PATTERNS_VARIABLE = "LAKEHOUSE_PASS_ON"
 _NEVER_PASSED_ON = re.compile(r"AIRFLOW|_AIRFLOW|LAKEHOUSE_|PYTHON(PATH|HOME|STARTUP)|LD_")
 # The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
 # Not AIRFLOW, which has a database's password, nor METRICS: its port is that of a job that keeps running.
@@ -113,7 +113,7 @@ def _is_passed_on(name: str, patterns: Sequence[str]) -> bool:
 
 def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the part of an environment that a job may see, with the project's Python first on the PATH."""
-    patterns = [*_PASSED_ON, *filter(None, environ.get(_NAMES_VARIABLE, "").split(","))]
+    patterns = [*_PASSED_ON, *filter(None, environ.get(_PATTERNS_VARIABLE, "").split(","))]
     passed = {
         name: value for name, value in environ.items() if _is_passed_on(name, patterns) or _SETTINGS.fullmatch(name)
     }

@@ -32,7 +32,7 @@ def is_passed_on(name: str, patterns: Iterable[str]) -> bool:
 def variables_passed_on(environ: Mapping[str, str], own_patterns: Iterable[str] = ()) -> dict[str, str]:
     """Return the variables that a job may see, without lakehouse's settings.
 
-    own_patterns: those of the setting; the patterns in the variable `VARIABLE` are added.
+    own_patterns: those of the setting; those of the variable `PATTERNS_VARIABLE` are added.
     """
     patterns = [*PASSED_ON, *own_patterns, *filter(None, environ.get(PATTERNS_VARIABLE, "").split(","))]
     return {name: value for name, value in environ.items() if is_passed_on(name, patterns)}

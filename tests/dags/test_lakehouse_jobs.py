@@ -300,7 +300,7 @@ def test_a_jobs_cloud_and_what_the_settings_name_reach_it():
 
 def test_the_rule_of_what_is_passed_on_is_the_same_without_lakehouse():
     assert jobs._PASSED_ON == passed_on.PASSED_ON
-    assert jobs._NAMES_VARIABLE == passed_on.PASS_ON_VARIABLE
+    assert jobs._PATTERNS_VARIABLE == passed_on.PATTERNS_VARIABLE
     assert jobs._NEVER_PASSED_ON.pattern == passed_on.NEVER_PASSED_ON.pattern
 
 

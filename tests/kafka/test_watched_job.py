@@ -60,10 +60,10 @@ def test_a_continuous_run_is_watched(
         assert wait("tick", 4).details["took"] > 0
         assert wait("batch", 4).details["took"] > 0
         wait("lag")
-        real = watching.lag
-        monkeypatch.setattr(watching, "lag", _away)
+        real = watching.count_waiting
+        monkeypatch.setattr(watching, "count_waiting", _away)
         wait("kafka away")
-        monkeypatch.setattr(watching, "lag", real)
+        monkeypatch.setattr(watching, "count_waiting", real)
         wait("kafka back")
         with urllib.request.urlopen(f"http://127.0.0.1:{free}/metrics", timeout=5) as answer:
             data = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")

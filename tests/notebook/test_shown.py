@@ -181,9 +181,9 @@ class Screen:
 def test_the_bar_of_a_run_fills() -> None:
     screen = Screen()
     bar = Bar(10, screen)
-    bar.hear(JobEvent("tick", 1, 10, 0.1))
-    bar.hear(JobEvent("batch", 1, 10, 0.2))
-    bar.hear(JobEvent(HOSTILE, 1, 0, 0.2))
+    bar.take_in(JobEvent("tick", 1, 10, 0.1))
+    bar.take_in(JobEvent("batch", 1, 10, 0.2))
+    bar.take_in(JobEvent(HOSTILE, 1, 0, 0.2))
     bar.end()
     assert [html[: html.index("</progress>")] for html in screen.drawn] == [
         f'<progress value="{done}" max="20">' for done in (0, 10, 20, 20, 20)
