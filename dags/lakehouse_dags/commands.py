@@ -128,9 +128,8 @@ def proof_hashes(proof: Mapping[str, Any]) -> list[str]:
     return [way["hash"] for way in proof.get("ways", ()) if way["hash"] is not None]
 
 
-CommandLine = tuple[
-    str, Sequence[str], Sequence[str]
-]  # the command with its group, its positional arguments, its options
+# The command with its group, its positional arguments, its options.
+CommandLine = tuple[str, Sequence[str], Sequence[str]]
 
 
 def _run_line_maker(part: str) -> Callable[[AppFacts, Request], CommandLine]:
