@@ -116,8 +116,16 @@ STEPS = (
     (lambda: lh.app(LAST).run(), r"lake.run\(app\)"),  # type: ignore[attr-defined]
     (
         lambda: LAST.nothing_like_this(),
-        "There are: alert, cast, changes, drop, expect, expect_fresh, expect_unique, filter, group_by",
+        "There are: alert, cast, changes, drop, expect, expect_fresh, expect_unique, filter, group_by, history, join, "
+        r"map, rename, select, to_stream, with_columns\.$",
     ),
+    (
+        lambda: ORDERS.nothing_like_this(),
+        "There are: branch, cast, drop, expect, explode, filter, group_by, join, latest, map, merge, rekey, rename, "
+        r"retime, select, to_function, to_topic, with_columns\.$",
+    ),
+    (lambda: ORDERS.to_function("f", print).nothing_like_this(), r"function 'f' has no nothing_like_this\(\)\.$"),
+    (lambda: AGGREGATED.nothing_like_this(), r"There are: having, table\.$"),
 )
 
 

@@ -14,7 +14,7 @@ from lakehouse.plan.refused.near import suggest_near
 
 REPR_MAX = 80
 # Public methods that are not steps.
-INTERNAL = ("with_origin", "tables_below", "declare", "find", "fingerprint", "lines", "rule")
+INTERNAL = ("with_origin", "tables_below", "declare", "find", "fingerprint", "lines", "rule", "watched_by")
 # The text of a declaration in messages, by its class.
 LABELS = {
     "Stream": "stream {0.source.name!r}",
