@@ -2,6 +2,7 @@
 -- statement comes from. The keys of the codes are JSON here, so that a line of text can have one.
 
 CREATE STREAM clickstream (
+    _time BIGINT,
     time VARCHAR,
     ip VARCHAR,
     request VARCHAR,
