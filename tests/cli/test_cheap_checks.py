@@ -14,11 +14,13 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from lakehouse.cli.start.job import run_part
-from lakehouse.errors import NotFound
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
+from lakehouse.run.lake import Lake
 from lakehouse.run.start import topics
+from lakehouse.run.start.application import load_app
 from lakehouse.run.start.opened import Opened
 
 APP = """
@@ -209,3 +211,22 @@ def test_an_error_of_the_program_itself_is_no_message(lakehouse, monkeypatch):
     monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", broken)
     with pytest.raises(OSError, match="Bad file descriptor"):
         lakehouse("status")
+
+
+def test_a_moment_that_is_none_is_refused_before_spark(folder):
+    app = load_app("app.py")
+    (table,) = app.tables
+    lake = Lake("lake")
+    repairs = {
+        "revert": lambda moment: lake.revert(app, table, moment),
+        "plan_revert": lambda moment: lake.plan_revert(table, moment),
+        "checkout": lambda moment: lake.checkout(table, "then", moment),
+        "rebuild": lambda moment: lake.rebuild(table, "again", "bronze", moment),
+        "prove": lambda moment: lake.prove(table, moment),
+    }
+    for name, repair in repairs.items():
+        with pytest.raises(ConfigError, match="'June' is not a moment; expected one of"):
+            repair("June")
+        if "revert" in name:
+            with pytest.raises(ConfigError, match="'now': expected a moment of the past"):
+                repair("now")

@@ -16,6 +16,7 @@ from lakehouse.semantics.moment import At, Offsets
 from lakehouse.semantics.time.named_moment import ClockName, as_moment, as_past_moment, moment_of
 
 if TYPE_CHECKING:
+    from lakehouse.lake.moment.cut import Cut
     from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
     from lakehouse.run.repair.correct import Corrected
     from lakehouse.run.repair.fixes import Fixed
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.stages import AnyOutcome, RepairPlan
     from lakehouse.spark.audit.tried_rule import TriedRule
     from lakehouse.spark.content import Content
+    from lakehouse.spark.open_lake import OpenTable
 
 
 class Repairs(Opened):
@@ -205,28 +207,26 @@ class Repairs(Opened):
         at: a moment, or its text as `lakehouse past diff` takes it: "tick:7", a version, a time. Raises NotFound,
         ConfigError.
         """
+        moment = as_past_moment(at)
         self._check(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import revert
         from lakehouse.run.repair.intervene import Why
-        from lakehouse.spark.history import reading
 
         open_table = self._lake.open(table)
-        moment = as_past_moment(at)
-        cut, version = reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
+        cut, version = _revert_target(open_table, moment)
         return revert(open_table, app, cut, version=version, why=Why(reason, by), examples=examples)
 
     @phase("plan of the revert")
     def plan_revert(self, table: Table, at: At | str, *, examples: int = 0) -> RepairPlan[Backfilled]:
         """Plan what `revert` does."""
+        moment = as_past_moment(at)
         self._check(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import plan_revert
-        from lakehouse.spark.history import reading
 
         open_table = self._lake.open(table)
-        moment = as_past_moment(at)
-        cut, version = reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
+        cut, version = _revert_target(open_table, moment)
         return plan_revert(open_table, cut, version=version, examples=examples)
 
     @phase("checkout")
@@ -237,7 +237,8 @@ class Repairs(Opened):
         """
         from lakehouse.run.repair.rebuild import checkout
 
-        return checkout(self._lake.open(table), name, _moment_or_now(at), again=again)
+        moment = _moment_or_now(at)
+        return checkout(self._lake.open(table), name, moment, again=again)
 
     @phase("rebuild")
     def rebuild(
@@ -248,26 +249,26 @@ class Repairs(Opened):
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import open_kafka
 
+        moment = _moment_or_now(at)
         if topic is None:
-            return rebuild(self._lake.open(table), name, origin, _moment_or_now(at))
+            return rebuild(self._lake.open(table), name, origin, moment)
         with open_kafka(self.settings) as servers:
             published = Published(topic, servers, self.settings.kafka.options)
-            return rebuild(self._lake.open(table), name, origin, _moment_or_now(at), published=published)
+            return rebuild(self._lake.open(table), name, origin, moment, published=published)
 
     @phase("proof")
     def prove(self, table: Table, at: At | str | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every available way, into tables that it removes: are they equal?"""
+        moment = _moment_or_now(at)
         self._check(table)
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import open_kafka
 
         if topic is None:
-            return prove(self._lake.open(table), _moment_or_now(at))
+            return prove(self._lake.open(table), moment)
         with open_kafka(self.settings) as servers:
-            return prove(
-                self._lake.open(table), _moment_or_now(at), Published(topic, servers, self.settings.kafka.options)
-            )
+            return prove(self._lake.open(table), moment, Published(topic, servers, self.settings.kafka.options))
 
     @phase("backtest")
     def backtest(
@@ -344,3 +345,10 @@ class Repairs(Opened):
 
 def _moment_or_now(at: At | str | None) -> At | None:
     return None if at is None else as_moment(at)
+
+
+def _revert_target(open_table: OpenTable, moment: At) -> tuple[Cut, int | None]:
+    """Return which records a table keeps that goes back to a moment, and the version that the moment means, if any."""
+    from lakehouse.spark.history import reading
+
+    return reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
