@@ -41,6 +41,8 @@ PLANS = {
 
 # Tests of some seconds each would be two thirds of `make test`: each run draws one in so many.
 ROTATED_SHARE = 10
+# A test that hangs fails after this time. It is no measure of speed: a first test also waits for downloads.
+PATIENCE_SECONDS = 3600
 LONGEST = ("tests/spark/test_scenarios.py", "tests/ksql/test_on_spark.py", "tests/cli/test_end_to_end.py")
 
 # Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.
@@ -103,6 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     The whole core leaves out those rotated tests that were not drawn. A file that is named runs whole.
     """
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    for item in items:
+        if any(item.get_closest_marker(name) for name in ("slow", "airflow", "ui")):
+            item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
     if (share := config.option.one_file_in) > 1:
         # Whole files: in some of them each test goes on where the one before ended.
         files = sorted({item.path for item in items})

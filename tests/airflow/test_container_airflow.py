@@ -64,7 +64,6 @@ def test_its_looks_and_its_end_have_the_configuration_of_its_start(
 
 
 @pytest.mark.airflow
-@pytest.mark.timeout(600)
 def test_it_is_up_until_sigterm(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "elsewhere")
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -85,7 +84,6 @@ def test_it_is_up_until_sigterm(tmp_path: Path) -> None:
 
 
 @pytest.mark.airflow
-@pytest.mark.timeout(600)
 def test_it_ends_when_airflow_does(tmp_path: Path) -> None:
     """So that the container is started again."""
     project = Project.make(tmp_path / "elsewhere")

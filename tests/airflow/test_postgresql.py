@@ -18,7 +18,7 @@ from lakehouse.process import find_free_port, is_accepting
 
 from .real import Project
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.airflow
 
 PASSWORD = "a%b$HOME@c/d:e"
 PROGRAMS = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), os.environ.get("PATH", ""))  # noqa: PTH207

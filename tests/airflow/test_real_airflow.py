@@ -20,7 +20,7 @@ from lakehouse.errors import AirflowError
 
 from .real import SETTINGS, Project
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.airflow
 
 PARTS = ["supervisor", "scheduler", "triggerer", "dag-processor", "api-server"]
 

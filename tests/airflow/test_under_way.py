@@ -16,7 +16,7 @@ from lakehouse.airflow import api, members
 
 from .real import Project
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.airflow
 
 DAG = "/api/v2/dags/lakehouse_catch_up"
 # Below the project's folder, as the DAG requires.

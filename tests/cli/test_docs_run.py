@@ -21,7 +21,7 @@ import pytest
 from lakehouse.cli.main import main
 from tests.cli.test_docs_lines import CODE, PROJECT, lines
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 PAGES = (
     # operations.md runs the application, so it comes before changelog.md, where another lake takes its topic over.
     "time-travel", "operations", "audit", "explain", "changelog", "partitions", "testing", "backfill", "rebuild",

@@ -163,7 +163,6 @@ def test_a_request_that_can_not_be_is_refused(spark, shop, lakehouse, options, m
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", seeds(1, 2, on_spark=True))
 def test_an_erasure_that_is_killed_goes_on(spark, shop, lakehouse, seed):
     dice = random.Random(seed)

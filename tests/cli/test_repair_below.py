@@ -104,7 +104,6 @@ def problems(lakehouse: Command, table: str, file: str = "app.py") -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_new_logic_above_reaches_the_tables_below(
     shop: Shop, lakehouse: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +152,6 @@ def test_new_logic_above_reaches_the_tables_below(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: Command) -> None:
     shop.declare("app.py", "moves, by_city, seen")
     late = ("orders", "4", {"customer": "b", "amount": 1})
@@ -215,7 +213,6 @@ def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: C
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_table_below_is_audited_and_drilled(shop: Shop, lakehouse: Command) -> None:
     shop.catch_up()
     for table in ("by_city", "city_total"):
@@ -233,7 +230,6 @@ def test_a_table_below_is_audited_and_drilled(shop: Shop, lakehouse: Command) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_new_logic_of_a_table_below_is_tried_and_backfilled(shop: Shop, lakehouse: Command) -> None:
     shop.catch_up()
     expected = shop.expected()

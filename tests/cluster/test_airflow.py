@@ -20,7 +20,7 @@ from tests.cluster.conftest import Cluster
 from tests.dags.living import SETTINGS, Living
 from tests.s3.server import SECRET, ObjectStore
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 APP = """
 import lakehouse as lh

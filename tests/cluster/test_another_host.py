@@ -16,7 +16,7 @@ from lakehouse.kafka.embedded.broker import Broker
 from tests.cluster.conftest import Host, running_cluster
 from tests.cluster.test_cluster import Project
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 FORWARD = str(Path(__file__).with_name("forward.py"))
 

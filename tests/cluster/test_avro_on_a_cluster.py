@@ -11,7 +11,7 @@ from lakehouse.registry.embedded import EmbeddedRegistry
 from tests.cluster.conftest import NEEDED, Cluster, make_python
 from tests.registered_project import RegisteredProject
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 
 def test_a_cluster_reads_by_the_schemas_that_the_lake_keeps(

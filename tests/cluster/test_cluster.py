@@ -21,7 +21,7 @@ from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
 from tests.s3.server import ObjectStore
 from tests.seeds import draw
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 APP = """
 import lakehouse as lh

@@ -26,7 +26,7 @@ from tests.cluster.kubernetes import IP, StandIn
 from tests.s3.server import SECRET, ObjectStore
 from tests.setup.elsewhere import PROJECT, Elsewhere, built, link_packages
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 CONTAINER = PROJECT / "infra" / "container"
 ENTRYPOINT = str(CONTAINER / "entrypoint.sh")

@@ -33,7 +33,7 @@ from .living import KEPT_SPARK, SETTINGS, Living, Refused, wait
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.airflow
 
 APP = """
 import dataclasses

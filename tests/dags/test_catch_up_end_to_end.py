@@ -77,7 +77,6 @@ def _rows(table: Path) -> list[tuple[str, ...]]:
     return [tuple(row.values()) for row in result.to_pylist()]
 
 
-@pytest.mark.timeout(600)
 def test_records_in_kafka_become_rows_in_silver(airflow, project):
     actual = airflow.ask(
         project,

@@ -18,7 +18,7 @@ from lakehouse.process import find_free_port
 
 from .living import KEPT_SPARK, SETTINGS, Living
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.airflow
 
 APP = """
 import lakehouse as lh

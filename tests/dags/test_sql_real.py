@@ -18,7 +18,7 @@ from lakehouse.process import find_free_port
 
 from .living import KEPT_SPARK, SETTINGS, Living
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.airflow
 
 APP = """
 CREATE STREAM visits (username VARCHAR, location VARCHAR) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');

@@ -242,7 +242,6 @@ def test_the_days_contain_the_difficult_cases_of_windows(database: duckdb.DuckDB
     assert max(row["worst"][0] for row in expected(database, "destinations")) == 1301
 
 
-@pytest.mark.timeout(1800)
 def test_the_whole_year_through_kafka(lake: Callable[..., Lake], broker: Broker, tmp_path: Path) -> None:
     from tests.demo.analytics import app
 

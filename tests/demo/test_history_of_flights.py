@@ -26,7 +26,6 @@ MONTH_MS = 31 * 24 * 60 * 60 * 1000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", seeds())
 def test_flights_at_random_moments(broker: Broker, lake: Any, seed: int) -> None:
     dice = Random(seed)

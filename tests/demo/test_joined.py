@@ -132,7 +132,6 @@ def test_the_model_gives_what_duckdb_gives() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_spark_gives_what_duckdb_gives(spark: SparkSession, tmp_path: Path) -> None:
     result = SparkReplay(spark, tmp_path)(joined.app, sent(14))
     check(result, 14)

@@ -43,7 +43,6 @@ def in_the_air(records: list[flights.FlightRecord]) -> dict[str, tuple[str, int]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_planes_in_the_air(broker: Broker, lake: Any) -> None:
     records = [r for r in flights.read_records("airborne") if FIRST <= r.timestamp_ms <= LAST and r.key is not None]
     before = [r for r in records if r.timestamp_ms <= MOMENT]

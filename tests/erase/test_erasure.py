@@ -148,7 +148,6 @@ def die_at(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", seeds(1, 2, 3, on_spark=True))
 def test_what_is_left_is_what_the_others_give(bench: Bench, seed: int) -> None:
     dice = random.Random(seed)

@@ -139,7 +139,6 @@ class Shop:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_deployment_survives_kills_while_records_come(broker: Broker, tmp_path: Path) -> None:
     shop = Shop(tmp_path, broker.bootstrap_servers, Random(draw()))
     Cluster(shop.servers).create(shop.topic, partitions=2)

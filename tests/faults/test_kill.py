@@ -48,7 +48,6 @@ def test_killed_between_the_tables_of_a_tick_and_between_the_merges_of_a_batch(w
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_killed_at_each_commit_point(world, killed, lake) -> None:
     run_points(
         world, killed, lake,
@@ -60,7 +59,6 @@ def test_killed_at_each_commit_point(world, killed, lake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_killed_between_the_commits_of_a_chain_of_tables(world, killed, lake) -> None:
     """A join of streams, a join of rows and sums of these: each goes on where it was, and they fit each other again."""
     for point in ("merge:after:3", "transaction:before:2"):
@@ -73,7 +71,6 @@ def test_killed_between_the_commits_of_a_chain_of_tables(world, killed, lake) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_killed_between_and_inside_the_transactions_of_one_tick(world, killed, lake) -> None:
     """A changelog that was published in part goes on where it ended: no change is lost or comes twice."""
     for point in ("part:before:3", "part:after:1", "sent:before:20", "transaction:before:4", "part:after:2"):
@@ -90,7 +87,6 @@ STEPS = ("anchor:before:1", "anchor:after:1", "asked:before:1", *DECIDED)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_a_backfill_killed_at_every_step(world, killed, lake) -> None:
     """Once decided, the next run applies it, without another request; until then the table stays as it was."""
     world.send(60)
@@ -107,7 +103,6 @@ def test_a_backfill_killed_at_every_step(world, killed, lake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_a_revert_killed_at_every_step(world, killed, lake) -> None:
     app = world.driver.application()
     by_id = app.table("by_id")
@@ -161,7 +156,6 @@ def killed_at_random_moments(world, *arguments: str, kills: int, pace_ms: int = 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_killed_at_random_moments_while_records_come(world, lake) -> None:
     killed_at_random_moments(world, kills=5)
     one = lake("lake")
@@ -171,7 +165,6 @@ def test_killed_at_random_moments_while_records_come(world, lake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_killed_at_random_moments_of_joins(world, lake) -> None:
     """What waits in a join of streams, what refers to changed rows, and sums of it, are as in a run without kills."""
     killed_at_random_moments(world, "--joins", kills=4, pace_ms=20, pause_s=0.2)

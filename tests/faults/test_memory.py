@@ -23,7 +23,6 @@ SIZE = 300 << 20
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_value_larger_than_sparks_memory_does_not_stop_everything_forever(broker: Broker, tmp_path: Path) -> None:
     Cluster(broker.bootstrap_servers).create("memory", partitions=1)
     settings = {"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd", "log_level": 0}

@@ -17,7 +17,7 @@ import pytest
 
 from tests import seeds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 APP = """
 import lakehouse as lh

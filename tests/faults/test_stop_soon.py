@@ -16,7 +16,7 @@ import pytest
 
 from tests import seeds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 # A function that takes two minutes for a batch, as long as there is a file.
 APP = """

@@ -43,7 +43,6 @@ def test_where_the_model_needs_spark_is_listed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("seed", seeds(1))
 def test_the_model_gives_what_spark_gives(spark: SparkSession, seed: int) -> None:
     outcomes = compare(spark, [*calls(), *casts()], seed, ROWS)

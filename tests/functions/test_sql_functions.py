@@ -47,7 +47,6 @@ def test_where_the_model_needs_spark_is_listed() -> None:
 
 
 @pytest.mark.rotated
-@pytest.mark.timeout(1_200)
 def test_one_call_of_each_function_on_spark(spark: SparkSession) -> None:
     """Others in each run; the slow test has all."""
     random = Random(draw())
@@ -60,7 +59,6 @@ def test_one_call_of_each_function_on_spark(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(2_400)
 @pytest.mark.parametrize("seed", seeds(1))
 def test_the_model_gives_what_spark_gives(spark: SparkSession, seed: int) -> None:
     wrong = differing(spark, {**calls(), **casts()}, seed, ROWS)

@@ -17,7 +17,6 @@ T = 1_700_000_000_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_alerts_are_told_once_across_a_kill(
     lake: Any, broker: Any, cluster: Any, send: Any, records: Any, tmp_path: Path
 ) -> None:

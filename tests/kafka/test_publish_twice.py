@@ -11,7 +11,7 @@ import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.semantics.moment import AtTick
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 T = 1_700_000_000_000
 
 

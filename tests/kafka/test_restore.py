@@ -29,7 +29,7 @@ from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history.fixed_records import FixedBytes
 from lakehouse.spark.transaction import is_delta_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 T = 1_700_000_000_000
 

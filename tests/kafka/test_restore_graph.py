@@ -20,7 +20,7 @@ from lakehouse.semantics.record import Record
 from ..seeds import draw
 from .sending import check_published, check_tables, send_records
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 T = 1_700_000_000_000
 PARTITIONS = 4

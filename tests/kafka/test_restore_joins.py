@@ -19,7 +19,7 @@ from lakehouse.kafka import covers
 from .sending import check_published
 from .waiting import ORDERS, OUTER, PARTITIONS, PAYMENTS, SPAN, TOPICS, Sent, pairs, published, topic_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 # A topic with itself; a join over a join.
 SELF = PAYMENTS.join(PAYMENTS, within="10 seconds", grace="10 seconds", how="left", prefix="p_")

@@ -18,7 +18,7 @@ from .restoring import TABLES
 from .sending import check_published
 from .waiting import Sent, published, topic_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 # MANY has a state: two Delta tables; then the table behind a join of streams. An N-th call is that of one process.

@@ -12,7 +12,7 @@ from lakehouse.ksql.script import Script
 from lakehouse.run.lake import Lake
 from lakehouse.run.start.application import load_app
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 T = 1_700_000_000_000
 STATEMENTS = """

@@ -27,7 +27,7 @@ from lakehouse.spark.changelog.upstream import open_lake
 
 from ..seeds import draw
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 T = 1_700_000_000_000
 PAID = lh.stream("kept-in", key="id string", schema="who string, amount bigint, at bigint", event_time="at")

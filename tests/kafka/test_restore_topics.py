@@ -27,7 +27,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair import restore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 T = 1_700_000_000_000
 
 

@@ -36,7 +36,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.run.start.rights import application_rights
 from tests.kafka.secured import await_broker, write_users_listener
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 USER, PASSWORD = "la'ke $x", "hush hush"
 OPTIONS = {

@@ -22,7 +22,7 @@ from lakehouse.kafka.topics import Cluster
 from tests.kafka.oauth import SECRET, OauthBroker
 from tests.kafka.secured import PASSWORD, STORE_PASSWORD, USER, Authority, Secured
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 T = 1_700_000_000_000
 SECONDS = 400

@@ -128,7 +128,6 @@ def table_ticks(layout: Layout, names: tuple[str, ...]) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
 def test_processes_with_sigkills_give_the_tables_of_one(broker, tmp_path, lake, send, records) -> None:
     """Four processes at once: one ingests, three keep a part each. One is killed while it works, and started again."""
     seed = draw()

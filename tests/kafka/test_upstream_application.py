@@ -46,7 +46,6 @@ def values(messages: list[Any]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_what_reads_another_application_waits_for_it(lake, cluster, send, ingest, records) -> None:
     both = Applications("upstream")
     cluster.create(both.planes_topic)
@@ -117,7 +116,6 @@ app = lh.app(flights.join(planes, on="plane", how="left").latest("enriched"), up
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_two_applications_in_processes_with_sigkills(broker, tmp_path, lake, send) -> None:
     """One ingests, one keeps planes, one joins flights with them. The two are killed, and started again."""
     seed = draw()

@@ -59,7 +59,6 @@ def check_tables(desk: Desk, records: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_kept_and_a_cold_engine_give_the_same_output(shop: Desk, broker: Broker) -> None:
     send(broker, 0, 400)
     cold = all_outputs(shop, **OFF)
@@ -74,7 +73,6 @@ def test_a_kept_and_a_cold_engine_give_the_same_output(shop: Desk, broker: Broke
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("victim", "places"),
     [("client", ("bronze/records", "silver/latest", "silver/added")), ("java", ("silver/latest",))],

@@ -108,7 +108,6 @@ def test_scenarios(spark: SparkSession, tmp_path: Path, share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_other_scenarios(part: int, spark: SparkSession, tmp_path: Path) -> None:
     """Those that the core does not have."""
@@ -117,7 +116,6 @@ def test_the_other_scenarios(part: int, spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_200)
 def test_in_batches_of_one(spark: SparkSession, tmp_path: Path) -> None:
     kinds = [scenario for scenario in SCENARIOS if scenario.path.stem in KINDS]
     check_on_spark(spark, tmp_path, kinds, lambda _: "one")

@@ -36,7 +36,6 @@ def printed_lines(folder: Path, *cells: str, **variables: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_next_notebook_takes_the_spark_up(tmp_path: Path) -> None:
     variables = {"LAKEHOUSE_SPARK_KEEP": "2 minutes", "XDG_RUNTIME_DIR": str(tmp_path)}
     try:

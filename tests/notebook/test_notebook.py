@@ -35,7 +35,6 @@ def html_of(outputs: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_it_shows_tables_and_pictures(shown: dict[str, str]) -> None:
     assert "<svg" in shown["app"]
     assert "TABLE rooms" in shown["lh.describe(rooms)"]

@@ -42,7 +42,6 @@ def operation(record: Record) -> str:
 
 
 @pytest.mark.rotated
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("seed", "changes", "ticks"),
     [

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.rotated
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("seed", "positions"),
     [pytest.param(draw(), 1, id=DRAWN), pytest.param(draw(), 30, id=f"many-{DRAWN}", marks=pytest.mark.slow)],

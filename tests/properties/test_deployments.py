@@ -175,7 +175,6 @@ class World:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_no_rows_of_two_declarations_are_mixed(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     from lakehouse.lake.layout import Layout

@@ -186,7 +186,6 @@ def run(spark: SparkSession, folder: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_a_read_equals_the_fold(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     run(spark, tmp_path, seed)

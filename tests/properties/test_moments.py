@@ -69,7 +69,6 @@ def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> lis
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """A tick that has a version, and one that has none: in the middle of a batch."""

@@ -129,7 +129,6 @@ def test_windows_and_aggregates(spark: SparkSession, tmp_path: Path, seed: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", seeds(2, on_spark=True))
 def test_every_operator_often(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     check(spark, tmp_path / "windows", APP, history(seed, 300, 6), seed)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("app", "count"), [(APP, 200), (WINDOWED, 100)], ids=["joins", "windows"])
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_rows(spark: SparkSession, tmp_path: Path, app: App, count: int, seed: int) -> None:

@@ -86,7 +86,6 @@ def test_spark_keeps_what_the_model_keeps(spark: SparkSession, tmp_path: Path, s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_spark_truncates_as_the_model_does(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     check_on_spark(spark, tmp_path, TRUNCATED_APP, seed, truncates=0.06)
@@ -106,7 +105,6 @@ def check_on_spark(spark: SparkSession, folder: Path, app: lh.App, seed: int, tr
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 @pytest.mark.parametrize(("app", "truncates"), [(APP, 0), (TRUNCATED_APP, 0.06)], ids=["unsent", "truncated"])
 def test_any_moment(spark: SparkSession, tmp_path: Path, seed: int, app: lh.App, truncates: float) -> None:

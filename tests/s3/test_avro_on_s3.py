@@ -11,7 +11,7 @@ from lakehouse.registry.embedded import EmbeddedRegistry
 from tests.registered_project import RegisteredProject
 from tests.s3.server import ObjectStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 
 def test_a_lake_on_s3_keeps_the_schemas(

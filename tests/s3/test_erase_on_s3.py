@@ -12,7 +12,7 @@ from tests.erase.test_erasure import files_with
 from tests.s3.server import ObjectStore
 from tests.s3.test_a_lake_on_s3 import Project
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 ERASE = ("repair", "erase", "--key", "orders=o3", "--named-by", "orders.customer", "--value", "zoe-quist")
 RECORDS = [

@@ -22,7 +22,7 @@ from lakehouse.lake.control.writer_leases import kept_by_holder
 from lakehouse.lake.layout import Layout
 from tests.s3.server import KEY, SECRET, ObjectStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 HOLD = """
 import json, sys, time

@@ -15,7 +15,7 @@ from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
 from lakehouse.spark.silver.upkeep import UpkeepPolicy
 from tests.s3.server import KEY, SECRET, ObjectStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 DAY = 86_400_000
 
 

@@ -20,7 +20,7 @@ from lakehouse.run.snapshots.taking import FileTimes, use_store_of
 from lakehouse.settings.config import load
 from tests.s3.server import KEY, SECRET, ObjectStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def read_all(objects: ObjectStore, path: str, secret: str = SECRET, **options: Any) -> list[list[tuple[int, Any]]]:

@@ -15,7 +15,7 @@ from lakehouse.setup.places import jars_folder, s3_jars
 from tests.cluster.test_cluster import JOBS, SECONDS, Project
 from tests.s3.server import SECRET, ObjectStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 ASK = """
 import sys

@@ -24,7 +24,6 @@ sys.exit(main(["setup"]))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_java_that_is_too_slow_costs_a_warning(tmp_path: Path) -> None:
     jars = tmp_path / "jars"
     shutil.copytree(jars_folder("spark").parent, jars, copy_function=os.link)

@@ -23,7 +23,7 @@ import pytest
 from lakehouse.setup import places
 from tests.setup.elsewhere import PROJECT, Elsewhere, built, linked_install, needs, pip_install, plain
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 TOLD = "error: Found no kafka jars in {}/kafka; they are fetched once. Run `lakehouse setup`.\n"
 
 

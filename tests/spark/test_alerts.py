@@ -42,7 +42,6 @@ def ids(changes: list[Change]) -> list[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_any_batches_give_the_models_alerts(bench: Bench) -> None:
     sent = records(5, 60, 4)
     expected = on_model(ALERTS, sent)
@@ -60,7 +59,6 @@ def test_any_batches_give_the_models_alerts(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_revert_tells_of_the_crossings_that_it_makes(bench: Bench) -> None:
     spent = TOTALS.alert("spent", "total > 9", on="both")
     sent = records(3, 40, 3)

@@ -200,7 +200,6 @@ def test_a_revert_by_offsets_keeps_what_an_earlier_topic_of_the_name_had(bench: 
     assert bench.audit(SUMS).fates == {"applied": 5, "taken_back": 2}
 
 
-@pytest.mark.timeout(1800)  # many audits: 632 s beside other suites
 def test_a_fix_may_be_taken_back_and_repeated_with_other_bytes(bench: Bench) -> None:
     """Offsets 1 and 4 are bad; the first is fixed for `a`, then taken back, then for `b`, then for `a` again."""
     from lakehouse.errors import PlanError
@@ -237,7 +236,6 @@ def test_a_fix_may_be_taken_back_and_repeated_with_other_bytes(bench: Bench) -> 
     assert bench.audit(SUMS).fates == {"applied": 4, "fixed": 2}, "made from bronze it has its fixes again"
 
 
-@pytest.mark.timeout(1800)
 def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correction(bench: Bench) -> None:
     """Several tables over one history: each goes through a fix, a revert of the fix, and a backfill."""
     from lakehouse.run.repair.backfill import backfill

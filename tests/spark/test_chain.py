@@ -45,7 +45,6 @@ OPTIONS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"} | PLANS["
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_chain_is_the_models_at_every_tick(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,6 @@ def expected(app: App, records: list[Record]) -> dict[str, dict[Any, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_tables_of_four_levels_change_at_one_tick_and_go_back(bench: Bench) -> None:
     from lakehouse.plan.evolution.change import declaration_of
     from lakehouse.run.deploy.deployment import check_way_back, compare_deployment, plan_deployment

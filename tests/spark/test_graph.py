@@ -35,7 +35,6 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("app", "seed", "batches"),
     [(APP, 1, [1]), (CHAINED, 1, [1, 2]), (CHAINED, draw(), [1, 2])],
@@ -60,7 +59,6 @@ def test_any_batches_give_the_models_tables_and_changelogs(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
     sent = records(2, 60, 4)
     last = write_bronze(bench.lake, FEW, sent)
@@ -86,7 +84,6 @@ def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     moved = TOTALS.to_stream().group_by("customer").window(lh.tumbling("5 minutes")).agg(n=lh.count())
     app = lh.app(LATEST, CITIES, moved.table("moved", emit="final"))

@@ -52,7 +52,6 @@ def records() -> list[Record]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)
 def test_late_records_of_a_join_are_kept_and_taken_in(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, tmp_path)
     assert write_bronze(bench.lake, APP, records()) == 3

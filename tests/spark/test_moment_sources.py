@@ -136,7 +136,6 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_both_agree_on_every_moment(bench: Bench) -> None:
     """Ticks 2 and 3 are taken in together, 4 is another topic's, 5 waits; then an intervention, a revert, a swap."""
     from lakehouse.run.repair.backfill import backfill, revert

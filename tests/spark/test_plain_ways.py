@@ -281,12 +281,10 @@ def test_another_delta_is_asked_by_its_public_ways(
 
 
 @pytest.mark.rotated
-@pytest.mark.timeout(600)
 def test_a_few_scenarios_without_internals(plain_spark: SparkSession, tmp_path: Path) -> None:
     check_on_spark(plain_spark, tmp_path, [read_scenario(FOLDER / f"{name}.json") for name in FEW], whole)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_all_scenarios_without_internals(plain_spark: SparkSession, tmp_path: Path) -> None:
     check_on_spark(plain_spark, tmp_path, SCENARIOS, whole)

@@ -62,7 +62,6 @@ def records(seed: int) -> list[Record]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)
 def test_stream_time_starts_over_in_windows_behind_tables_and_in_joins(spark: SparkSession, tmp_path: Path) -> None:
     sent = records(7)
     expected = on_model(APP, sent)

@@ -79,7 +79,6 @@ def filled(rows: dict[Any, Any]) -> dict[Any, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_sums_and_joins_begin_with_restored_rows(spark: SparkSession, tmp_path: Path) -> None:
     sent, bench = records_of(history(17, 40), [35, 5]), Bench(spark, tmp_path)
     restored(bench, [record for record in sent if record.tick == 1])

@@ -51,7 +51,6 @@ def records() -> list[Record]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_a_history_is_audited_mended_fixed_reverted_and_read(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.run.lake import Lake

@@ -58,7 +58,6 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("app", "seed", "batches"),
     [(APP, 1, [1]), (CHAINED, 2, [1, 2]), (CHAINED, draw(), [1, 2])],
@@ -93,7 +92,6 @@ def test_spark_is_asked_once_for_the_types_of_a_chain(spark: SparkSession, monke
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_moment_of_what_is_made_of_rows(bench: Bench) -> None:
     sent = records(7, 60, 4)
     last = write_bronze(bench.lake, FEW, sent)
@@ -113,7 +111,6 @@ def test_a_moment_of_what_is_made_of_rows(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     """A revert of a table above takes what it had given out of sums and joins, as ordinary changes."""
     sent = records(5, 40, 3)

@@ -72,7 +72,6 @@ def shown(rows: dict[Any, Any]) -> dict[Any, tuple[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_damage_and_new_logic_in_the_middle_of_a_chain(bench: Bench) -> None:
     sent = records(12, 40, 3)
     last = write_bronze(bench.lake, APP, sent)
@@ -116,7 +115,6 @@ def test_damage_and_new_logic_in_the_middle_of_a_chain(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_fixes_ranges_and_reverts_reach_what_is_made_of_the_rows(bench: Bench) -> None:
     sent = records(27, 40, 3)
     wrong = next(number for number, r in enumerate(sent) if r.topic == "b" and r.value is not None and r.tick == 2)

@@ -95,7 +95,6 @@ def rest() -> list[Scenario]:
     return [scenario for scenario in SCENARIOS if scenario not in few()]
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("choice", "batch"),
     [

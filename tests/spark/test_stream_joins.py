@@ -31,7 +31,6 @@ def compared(found: model.Result, expected: model.Result, app: App) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("seed", "batches"),
     [(2, [5]), (3, None), (4, [1, 3, 4]), (draw(), [1, 3])],

@@ -39,7 +39,6 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_moment_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
     sent = records(5, 80, 4)
     last = write_bronze(bench.lake, APP, sent)
@@ -58,7 +57,6 @@ def test_a_moment_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_offsets_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
     app = lh.app(PAIRS, CITIES)
     sent = records(8, 50, 2)
@@ -74,7 +72,6 @@ def test_offsets_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_audit_explain_backfill_and_refusals(bench: Bench) -> None:
     sent = records(6, 60, 3)
     last = write_bronze(bench.lake, APP, sent)
@@ -101,7 +98,6 @@ def test_audit_explain_backfill_and_refusals(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_a_published_stream_goes_on_where_its_topic_ends(bench: Bench) -> None:
     """What the topic has already is left out; its records still meet later ones."""
     sent = records(7, 60, 3)
@@ -115,7 +111,6 @@ def test_a_published_stream_goes_on_where_its_topic_ends(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_what_a_topic_has_meets_what_another_lake_reads_before_it(spark: SparkSession, tmp_path: Path) -> None:
     """All records are in one tick of the other lake, or covered ones in a later tick than those that they meet."""
     # In the last tick only payments came, so that another order of all of them changes nothing.
@@ -138,7 +133,6 @@ def shown(row: Row) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench: Bench) -> None:
     app = lh.app(PAIRS, WINDOWS)
     sent = records(28, 60, 3)

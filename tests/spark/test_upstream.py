@@ -46,7 +46,6 @@ def last_tick(bench: Bench, table: lh.Table) -> int:
 
 
 @pytest.mark.rotated
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("seed", "turns"), [pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(draw(), 2, id=DRAWN)]
 )
@@ -72,7 +71,6 @@ def test_in_any_order_the_tables_are_those_of_one_application(bench: Bench, seed
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_revert_of_an_upstream_table_reaches_what_reads_it(bench: Bench) -> None:
     """But only when the application that keeps it has carried it out."""
     sent = records(5, 40, 3)
@@ -112,7 +110,6 @@ def counts_of(table: lh.Table, name: str = "counts") -> lh.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_an_upstream_table_gets_other_logic(bench: Bench) -> None:
     """A running reader stops. A new one goes on if it was not behind then, and else says what to do."""
     sent = records(7, 40, 4)

@@ -7,7 +7,7 @@ import urllib.parse
 
 import pytest
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
+pytestmark = pytest.mark.ui
 
 APP = "/lakehouse/api/applications/shop"
 PATHS = [

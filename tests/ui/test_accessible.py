@@ -10,7 +10,7 @@ import pytest
 from .browser import Browser
 from .conftest import sign_in
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
+pytestmark = pytest.mark.ui
 
 AXE = Path(__file__).parents[2] / ".ui" / "axe_core_python" / "axe.min.js"
 TABLE = "/lakehouse/?app=shop&table=totals"

@@ -10,7 +10,7 @@ import pytest
 from .browser import Browser
 from .conftest import HOSTILE, sign_in
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
+pytestmark = pytest.mark.ui
 
 NAV = "/plugin/lakehouse"
 TABLE = "/lakehouse/?app=shop&table=totals"

@@ -12,7 +12,7 @@ import pytest
 from ..cli.versioned import Story
 from ..page.conftest import manifest, named
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(1200)]  # the first one waits for Kafka, Spark and Airflow
+pytestmark = pytest.mark.ui
 
 ROOT = Path(__file__).parents[2]
 API = "/lakehouse/api/applications"

@@ -15,7 +15,7 @@ import pytest
 from .browser import KEYS, Browser
 from .conftest import BATCHES, Airflow, Shop, others
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(2400)]
+pytestmark = pytest.mark.ui
 
 RUN_PATIENCE_S = 600.0
 REASON = "orders below 3 do not count"

@@ -18,7 +18,6 @@ from tests.seeds import seeds
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", seeds(1, 2, 3, on_spark=True))
 def test_a_world_with_faults_is_right_at_the_end(tmp_path: Path, seed: int) -> None:
     run_world(seed, tmp_path / "world")
