@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.catalog import BOUNDS, SqlRelation, is_windowed, window_bound
@@ -12,7 +12,7 @@ from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.syntax.statement import Constraint, Constraints, TableConstraint
 from lakehouse.plan.expectation import Otherwise
-from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream import Stream, with_judge
 from lakehouse.plan.table import Table
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
 
@@ -21,12 +21,23 @@ OF_RECORDS, OF_ROWS = "QUARANTINE", "FAIL"  # without ON VIOLATION
 JudgedNode = TypeVar("JudgedNode", Stream, Table)
 
 
+class Expect(Protocol[JudgedNode]):
+    """Adds an expectation to a stream or a table."""
+
+    def __call__(self, node: JudgedNode, name: str, condition: str, /, *, otherwise: Otherwise) -> JudgedNode: ...
+
+
 def with_constraints(
-    node: JudgedNode, constraints: Iterable[Constraint], scope: ColumnScope, usual_violation: str
+    node: JudgedNode,
+    constraints: Iterable[Constraint],
+    scope: ColumnScope,
+    usual_violation: str,
+    expect: Expect[JudgedNode],
 ) -> JudgedNode:
     """Return a stream or a table with what is expected of it. Raises SqlError for a constraint that can't be judged.
 
     scope: the columns that the conditions read. usual_violation: what a constraint without ON VIOLATION means.
+    expect: called for each constraint with the node, the name and the condition; returns the node that has it.
     """
     for constraint in constraints:
         violation = constraint.violation or usual_violation
@@ -37,7 +48,7 @@ def with_constraints(
             )  # fmt: skip
         condition = scope.predicate(constraint.condition, f"constraint {constraint.name}")
         try:
-            node = node.expect(constraint.name, condition, otherwise=otherwise)
+            node = expect(node, constraint.name, condition, otherwise=otherwise)
         except PlanError as error:
             raise SqlError(str(error), constraint.position) from None
     return node
@@ -81,16 +92,17 @@ def with_row_constraints(relational: SqlRelation, all_constraints: Constraints, 
     constraints = of_records(all_constraints)
     if not constraints:
         return relational
-    if not isinstance(relational.node, Table):
-        raise SqlError(
-            "a constraint of a query is about the rows of a table. Put it among the columns of the topic's stream, or "
-            "the condition into WHERE",
-            constraints[0].position,
-        )
+    node = relational.node
     for constraint in constraints:
-        if constraint.violation == "QUARANTINE":
+        violation = constraint.violation or (OF_ROWS if isinstance(node, Table) else OF_RECORDS)
+        if violation == "QUARANTINE":
+            reason = (
+                "a row is made of many records, and has no quarantine"
+                if isinstance(node, Table)
+                else "the quarantine has the records of topics as they came, not those of a query"
+            )
             raise SqlError(
-                f"constraint {constraint.name}: a row is made of many records, and has no quarantine",
+                f"constraint {constraint.name}: {reason}",
                 constraint.position,
                 expected="ON VIOLATION FAIL or WARN, or the constraint among the columns of the topic's stream",
             )  # fmt: skip
@@ -104,4 +116,9 @@ def with_row_constraints(relational: SqlRelation, all_constraints: Constraints, 
         if is_windowed(relational.node) and bound not in own_names
     )
     scope = ColumnScope(columns, bounds)
-    return replace(relational, node=with_constraints(relational.node, constraints, scope, OF_ROWS))
+    judged_node: Stream | Table = (
+        with_constraints(node, constraints, scope, OF_ROWS, Table.expect)
+        if isinstance(node, Table)
+        else with_constraints(node, constraints, scope, OF_RECORDS, with_judge)
+    )
+    return replace(relational, node=judged_node)

@@ -317,7 +317,9 @@ def _expectations(
         ScopeColumn(element.name, statement.name, Sql(text, element.kind)) for element, text in texts.items()
     )
     scope = ColumnScope(tuple(own_columns), pseudo_scope(statement.name))
-    declared_stream = with_constraints(declared_stream, of_records(statement.constraints), scope, OF_RECORDS)
+    declared_stream = with_constraints(
+        declared_stream, of_records(statement.constraints), scope, OF_RECORDS, Stream.expect
+    )
     assert isinstance(declared_stream.source, Source)
     return declared_stream.source.expectations
 

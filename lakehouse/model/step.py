@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, to_epoch_ms
 from lakehouse.model.map import call_map_function
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
+from lakehouse.plan.step import Explode, Filter, Judge, Map, Rekey, Retime, Select, Step
 from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.time.years import is_possible_time
 
@@ -23,6 +23,11 @@ def apply_step(step: Step, event: Event) -> list[Event]:
 @apply_step.register
 def _apply_filter(step: Filter, event: Event) -> list[Event]:
     return [event] if not event.tombstone and evaluate(step.predicate, event.values) is True else []
+
+
+@apply_step.register
+def _apply_judge(step: Judge, event: Event) -> list[Event]:
+    return [event]  # the model has no commits that count, and no run that stops
 
 
 @apply_step.register

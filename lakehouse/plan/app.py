@@ -27,7 +27,7 @@ from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, needed_step, value_in_message
 from lakehouse.plan.rows import RowsOf
 from lakehouse.plan.step import Rekey
-from lakehouse.plan.stream import Stream, walk
+from lakehouse.plan.stream import Stream, judges_of, walk
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.time.window import Window
 
@@ -84,12 +84,24 @@ class App(Declaration):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about things that are allowed but rarely meant; `plan` and the start of a run print them."""
-        return self.notes + tuple(
+        operator_texts = (
             f"table {table.name!r}: {text}"
             for table in self.tables
             for operator in table.operators
             for text in operator.warnings()
         )
+        return (*self.notes, *operator_texts, *self._unjudged())
+
+    def _unjudged(self) -> list[str]:
+        """Return a sentence for each expectation of a stream that is published, but that no table reads."""
+        published_streams = [sink.source for sink in self.sinks if isinstance(sink.source, Stream)]
+        published_judges = [judge for stream in published_streams for judge in judges_of(stream)]
+        counted_judges = [judge for table in self.tables for judge in judges_of(table.stream)]
+        return [
+            f"stream {judge.stream!r}: expect {judge.expectation.name!r} judges nothing: no table reads the stream."
+            for judge in dict.fromkeys(published_judges)
+            if judge not in counted_judges
+        ]
 
     @property
     def declarations(self) -> tuple[Table | Sink | FunctionSink, ...]:

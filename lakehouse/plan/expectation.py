@@ -114,6 +114,18 @@ def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFaile
     )
 
 
+def table_failure(table: str, place: str, records: int, name: str, text: str) -> ExpectationFailed:
+    """Return the error for records at which a table stops, since they do not meet a rule after a join or other steps.
+
+    place: of the first record. records: their number. name, text: the rule's name, its condition and what was found.
+    """
+    others = f" (and {records - 1:,} more)" if records > 1 else ""
+    return ExpectationFailed(
+        f"table {table!r}: record {place}{others} stops the run: expectation {name}: {text}. The table has not taken "
+        "in its tick. Change what is expected, or the steps before; then start again."
+    )
+
+
 def row_failure(table: str, key: str, rows: int, reason: str) -> ExpectationFailed:
     """Return the error for rows of a table at which a run stops. key, reason: of one of them. rows: their number."""
     others = f" (and {rows - 1:,} more)" if rows > 1 else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.expression import (
     Expression,
     Json,
@@ -98,6 +99,27 @@ class Filter(Step):
 
     def __str__(self) -> str:
         return f"FILTER {self.predicate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judge(Step):
+    """Count the records that do not meet an expectation, or stop at them. It changes and leaves out no record.
+
+    stream: the name of the stream, which stands before the expectation's own in counts and messages.
+    """
+
+    expectation: Expectation
+    stream: str
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.expectation.condition,)
+
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return None, read_columns
+
+    def __str__(self) -> str:
+        return f"EXPECT {self.expectation}"
 
 
 @dataclass(frozen=True, slots=True)

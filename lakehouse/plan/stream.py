@@ -39,7 +39,7 @@ from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.refused.types import check_key_types
 from lakehouse.plan.rows import check_reads_of_rows, parse_on
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
+from lakehouse.plan.step import Explode, Filter, Judge, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import DeclaredJoinWindow, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, check_sink_topic, written_formats
 from lakehouse.plan.written.canonical import without_comments
@@ -123,27 +123,28 @@ class Stream(Declaration):
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
     def expect(self, name: str, condition: str, *, otherwise: Otherwise = "quarantine") -> Stream:
-        """Return a topic's stream whose records must meet a condition (Spark SQL): a rule for what is taken in.
+        """Return the stream with a condition (Spark SQL) that its records must meet: a rule for what is taken in.
 
         A record for which it is false or null goes to the stream's quarantine, with the rule and what was found, and
-        can be fixed and replayed as any bad record. A record with a null value passes. Put it before all steps that do
-        more than leave out columns: it judges records as they came. name: of the rule, in reasons. otherwise: "fail"
-        also stops the run at such a record, before a table takes its tick in: it goes on when the record is fixed, or
-        the rule changed.
+        can be fixed and replayed as any bad record. A record with a null value passes. name: of the rule, in reasons.
+        otherwise: "fail" also stops the run at such a record, before a table takes its tick in: it goes on when the
+        record is fixed, or the rule changed; "warn" only counts it, in each table that reads the stream.
 
-        Raises PlanError elsewhere, for a name that is taken, and for a database's change log, whose records need not
-        send all values.
+        After a join, or a step that does more than leave out columns, only "warn" and "fail" are possible: the
+        quarantine has the records of topics as they came.
+
+        Raises PlanError for another `otherwise` there, a name that is taken, and a database's change log, whose records
+        need not send all values.
         """
         subject = f"{self.label}: expect {value_in_message(name)}"
-        if not isinstance(source := self.source, Source) or not self._has_plain_steps:
-            raise PlanError(
-                f"{subject}: it judges the records of a topic as they came. Put it first: stream(...).expect(...)."
-            )
-        if source.marked is not None:
+        source = self.source
+        if isinstance(source, Source) and source.marked is not None:
             raise PlanError(
                 f"{subject}: a record of this change log need not send all values, and a value that was not sent "
                 'can\'t be judged. Say unsent="quarantine" where the stream is declared, or use filter.'
             )
+        if not isinstance(source, Source) or not self._has_plain_steps:
+            return with_judge(self, name, condition, otherwise=otherwise)
         expectation = Expectation.declare(name, condition, otherwise, self.columns, source.expectations, self.label)
         return replace(self, source=replace(source, expectations=(*source.expectations, expectation)))
 
@@ -474,3 +475,26 @@ def _without_equal(nodes: Iterable[Stream | Table]) -> tuple[Stream | Table, ...
             namesakes.append(node)
             unique_nodes.append(node)
     return tuple(unique_nodes)
+
+
+def judges_of(stream: Stream) -> list[Judge]:
+    """Return the steps of a stream, and of the streams that it is made of, that judge records; not those of tables."""
+    streams = streams_behind(stream, lambda item: (part for part in item.inputs if isinstance(part, Stream)))
+    return [step for item in streams for step in item.steps if isinstance(step, Judge)]
+
+
+def with_judge(stream: Stream, name: str, condition: str, *, otherwise: Otherwise) -> Stream:
+    """Return a stream with an expectation that judges its records after its steps, and keeps none out.
+
+    Raises PlanError as `Stream.expect` does.
+    """
+    if otherwise == "quarantine":
+        raise PlanError(
+            f'{stream.label}: expect {value_in_message(name)}: otherwise="quarantine" judges the records of a topic as '
+            'they came. Put it first: stream(...).expect(...). Here expected otherwise="warn" or "fail", or filter.'
+        )
+    earlier_expectations = [item for source in stream.decodes for item in source.expectations]
+    earlier_expectations += [judge.expectation for judge in judges_of(stream)]
+    expectation = Expectation.declare(name, condition, otherwise, stream.columns, earlier_expectations, stream.label)
+    first_names = [source.name for source in stream.decodes] or [table.name for table in stream.reads]
+    return stream._then(Judge(expectation, first_names[0]), stream.shape)

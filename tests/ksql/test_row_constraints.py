@@ -83,7 +83,7 @@ def test_rules_about_a_table_as_a_whole_have_the_names_of_their_constraints() ->
          "there is an expectation of that name"),
         (f"CREATE TABLE t (total BIGINT) {QUERY}", "the columns of CREATE ... AS SELECT are those of its query"),
         ("CREATE STREAM t (CONSTRAINT p EXPECT (amount > 0)) AS SELECT * FROM orders",
-         "a constraint of a query is about the rows of a table"),
+         "constraint P: the quarantine has the records of topics as they came, not those of a query"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT (n > 0)) {HOURLY} EMIT FINAL", "a final result appears once"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (city)) {QUERY}", "has the whole key, CITY, which is unique"),
         (f"CREATE TABLE t (CONSTRAINT p EXPECT UNIQUE (totl)) {QUERY}", "'TOTL' is no column. Did you mean"),

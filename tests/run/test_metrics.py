@@ -144,6 +144,7 @@ def test_every_count_that_is_known_begins_at_0(tmp_path: Path) -> None:
     clicks = lh.stream("clicks", key="user string", schema="place string, n bigint")
     clicks = clicks.expect("placed", "place <> ''").expect("positive", "n > 0", otherwise="warn")
     clicks = clicks.map("upper", lambda place: place, "place", type="string")
+    clicks = clicks.expect("known", "upper IS NOT NULL", otherwise="warn")
     totals = clicks.group_by("place").agg(most=lh.reduce("n", max)).table("totals")
     totals = totals.expect("few", "most < 9", otherwise="warn")
     app = lh.app(totals, totals.changes().to_topic("changes"))
@@ -151,7 +152,8 @@ def test_every_count_that_is_known_begins_at_0(tmp_path: Path) -> None:
     counted = {
         "function_failures_total": [{"table": "totals", "function": name} for name in ("map upper", "reduce most")],
         "expectation_warnings_total": [
-            {"table": "totals", "expectation": name} for name in ("clicks.positive", "totals.few of rows")
+            {"table": "totals", "expectation": name}
+            for name in ("clicks.positive", "clicks.known", "totals.few of rows")
         ],
         "expectation_refused_records": [{"stream": "clicks", "expectation": "placed"}],
         "quarantined_records": [{"stream": "clicks"}],

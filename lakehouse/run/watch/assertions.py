@@ -10,11 +10,12 @@ from lakehouse.lake.function_failures import failures_by_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import count_refused
 from lakehouse.plan.app import App
+from lakehouse.plan.stream import judges_of
 from lakehouse.semantics.failures import OF_ROWS
 
 
 class Assertion(NamedTuple):
-    """An expectation: of the records of a topic, or of the rows of a table; the other name is empty.
+    """An expectation: of the records of a topic, or of a table's rows or records; the other name is empty.
 
     is_met: no record of the quarantine is open for it, and no table has counted one that does not meet it.
     """
@@ -35,17 +36,26 @@ def read_assertions(layout: Layout, app: App) -> list[Assertion]:
         return []
     streams = {source.name for source in app.sources if source.expectations}
     refused = count_refused(layout, streams & set(reader.table_names(layout, "quarantine")))
-    unmet = {f"{item.stream}.{item.expectation}" for item in refused if item.open}
-    unmet |= {failure.expectation for failures in failures_by_table(layout).values() for failure in failures}
+    unmet_of_topics = {f"{item.stream}.{item.expectation}" for item in refused if item.open}
+    unmet_by_table = {
+        table: {failure.expectation for failure in failures} for table, failures in failures_by_table(layout).items()
+    }
+    unmet_of_topics |= set().union(*unmet_by_table.values())
     return [
-        Assertion(topic, table, name, (name + OF_ROWS if table else name) not in unmet)
+        Assertion(
+            topic,
+            table,
+            name.removesuffix(OF_ROWS),
+            name not in (unmet_by_table.get(table, ()) if table else unmet_of_topics),
+        )
         for topic, table, name in expected
     ]
 
 
 def _list_expectations(app: App) -> Iterator[tuple[str, str, str]]:
-    """Yield the topic, or else the table, and the whole name of each expectation."""
+    """Yield the topic, or else the table, and the name of each expectation as commits count it."""
     for source in app.sources:
         yield from ((source.topic, "", f"{source.name}.{item.name}") for item in source.expectations)
     for table in app.tables:
-        yield from (("", table.name, f"{table.name}.{item.name}") for item in table.expectations)
+        yield from (("", table.name, f"{judge.stream}.{judge.expectation.name}") for judge in judges_of(table.stream))
+        yield from (("", table.name, f"{table.name}.{item.name}{OF_ROWS}") for item in table.expectations)

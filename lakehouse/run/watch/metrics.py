@@ -21,7 +21,7 @@ from lakehouse.lake.record.quarantine import count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Map
-from lakehouse.plan.stream import Stream, streams_behind
+from lakehouse.plan.stream import Stream, judges_of, streams_behind
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.lag import Lag
@@ -258,6 +258,11 @@ def _warnings_of(table: Table) -> list[str]:
     """Return the names of the expectations that only warn: of the records that a table takes in, and of its rows."""
     of_records = [
         f"{source.name}.{item.name}" for source in table.stream.decodes for item in source.warning_expectations
+    ]
+    of_records += [
+        f"{judge.stream}.{judge.expectation.name}"
+        for judge in judges_of(table.stream)
+        if judge.expectation.otherwise == "warn"
     ]
     of_rows = [f"{table.name}.{item.name}{OF_ROWS}" for item in table.expectations if item.otherwise == "warn"]
     return of_records + of_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,8 @@ from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
-from lakehouse.plan.expectation import row_failure
+from lakehouse.plan.expectation import row_failure, table_failure
+from lakehouse.plan.stream import judges_of
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import FunctionFailures, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
@@ -150,6 +152,8 @@ class SilverWriter:
                 or self._has_covered_records()
             )
             if has_input:
+                if quarantine.stops_run:
+                    self._refuse_unmet(folded_batch.failures)
                 unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
                 for unmet in unmet_rows if quarantine.stops_run else ():
                     if unmet.expectation.otherwise == "fail":
@@ -163,6 +167,18 @@ class SilverWriter:
             self._update_visible(to_tick, cache)
         self.applied_tick = to_tick
         return folded_batch.records
+
+    def _refuse_unmet(self, failures: Iterable[FunctionFailures]) -> None:
+        """Raise ExpectationFailed if one of a batch's failures is of an expectation that stops the run."""
+        stopping_names = {
+            f"{judge.stream}.{judge.expectation.name}"
+            for judge in judges_of(self.table.stream)
+            if judge.expectation.otherwise == "fail"
+        }
+        for failure in failures:
+            if failure.expectation in stopping_names:
+                name = failure.expectation
+                raise table_failure(self.table.name, failure.first, failure.records, name, failure.error)
 
     def _has_covered_records(self) -> bool:
         """Say whether it is a restored table whose topics have records after the last tick that it has applied."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce, singledispatch
 from operator import add, and_
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expression.expression import Named
 from lakehouse.plan.expression.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
+from lakehouse.plan.step import Explode, Filter, Judge, Map, Rekey, Retime, Select, Step
 from lakehouse.spark.expression.arrow_functions import column_function_of_map, spark_type
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import compute_columns, epoch_ms, in_range, null_outside_years
@@ -27,14 +27,16 @@ class StreamRows:
     """A stream's records, and the names of their key columns.
 
     count_failures: called once for each `map`, with the step, its records, and the error of each; returns the records.
+    count_unmet: called once for each `Judge`, with the step and its records; returns the records.
     """
 
     frame: DataFrame
     key: tuple[str, ...]
     count_failures: Callable[[Map, DataFrame, Column], DataFrame]
+    count_unmet: Callable[[Judge, DataFrame], DataFrame]
 
     def with_frame(self, frame: DataFrame) -> StreamRows:
-        return StreamRows(frame, self.key, self.count_failures)
+        return replace(self, frame=frame)
 
 
 @singledispatch
@@ -46,6 +48,11 @@ def apply_step(step: Step, stream_rows: StreamRows) -> StreamRows:
 @apply_step.register
 def _filter(step: Filter, stream_rows: StreamRows) -> StreamRows:
     return stream_rows.with_frame(stream_rows.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
+
+
+@apply_step.register
+def _judge(step: Judge, stream_rows: StreamRows) -> StreamRows:
+    return stream_rows.with_frame(stream_rows.count_unmet(step, stream_rows.frame))
 
 
 @apply_step.register
@@ -67,7 +74,7 @@ def _rekey(step: Rekey, stream_rows: StreamRows) -> StreamRows:
         {n: F.when(is_there, column) if n in value_names else column for n, column in key_columns}
     )
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
-    return StreamRows(frame, key, stream_rows.count_failures)
+    return replace(stream_rows, frame=frame, key=key)
 
 
 @apply_step.register

@@ -20,10 +20,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.alert import Crossings
+from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.expression.schema import PSEUDO_COLUMNS
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
-from lakehouse.plan.step import Map, Step
+from lakehouse.plan.step import Judge, Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
@@ -52,6 +53,14 @@ class RowCounter(Protocol):
         """Take the records after a `map`, with the error of each on which its function failed.
 
         place: the source and the steps before the `map`, which identify it. function: its name in messages.
+        """
+
+    def count_unmet(
+        self, place: Hashable, stream: str, expectation: Expectation, rows: DataFrame, is_judged: Column
+    ) -> DataFrame:
+        """Take the records that an expectation judges without keeping any out.
+
+        place: as for a `map`. stream: its name in messages. is_judged: whether a record is one that it judges.
         """
 
 
@@ -119,7 +128,13 @@ def stream_frame(
             else rows
         )
 
-    stream_rows = StreamRows(rows, stream.source.key_names, count_failures)
+    def count_unmet(step: Judge, rows: DataFrame) -> DataFrame:
+        if row_counter is None:
+            return rows
+        place = (source_text, tuple(earlier_steps))
+        return row_counter.count_unmet(place, step.stream, step.expectation, rows, F.lit(True))
+
+    stream_rows = StreamRows(rows, stream.source.key_names, count_failures, count_unmet)
     for next_step in stream.steps:
         earlier_steps.append(next_step)
         stream_rows = apply_step(next_step, stream_rows)
