@@ -31,9 +31,7 @@ def status(
     Example: lakehouse status
     """
     from lakehouse.cli.start import facts
-    from lakehouse.lake.clocks_ahead import ClockAhead
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.null_keys import null_keys_sentence
 
     settings = lake_of(config, lake)
     lake_facts = facts.lake_facts(settings)
@@ -44,72 +42,94 @@ def status(
     if json:
         show.print_json(lake_facts)
         return
+    _print_facts(lake_facts)
+
+
+def _print_facts(lake_facts: dict[str, Any]) -> None:
+    from lakehouse.lake.clocks_ahead import ClockAhead
+    from lakehouse.lake.null_keys import null_keys_sentence
+
     show.say(_describe_kafka(lake_facts["kafka"]))
     tick_text = f"bronze is at tick {lake_facts['tick']:,}" if lake_facts["tick"] else "no tick yet"
     show.say(f"Lake   {lake_facts['lake']}: {tick_text}")
-    if lake_facts["processes"]:
-        process_rows = [(entry["process"], ", ".join(entry["keeps"])) for entry in lake_facts["processes"]]
-        show.print_table("Processes", ("process", "keeps"), process_rows)
-    if lake_facts["topics"]:
-        topic_rows = [
-            (
-                entry["name"],
-                entry["partitions"],
-                entry["rows"],
-                _format_lag(entry),
-                show.moment(entry["last_commit_ms"]),
-            )
-            for entry in lake_facts["topics"]
-        ]
-        show.print_table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), topic_rows)
-    if lake_facts["tables"]:
-        column_titles = ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit")
-        counts = ("name", "rows", "version", "tick", "behind", "late", "null_keys")
-        table_rows = [
-            (
-                *(_format_behind(entry) if name == "behind" else entry[name] for name in counts),
-                show.moment(entry["last_commit_ms"]),
-            )
-            for entry in lake_facts["tables"]
-        ]
-        show.print_table("Tables", column_titles, table_rows)
-    if failed_rows := [
-        (entry["name"], *function.values()) for entry in lake_facts["tables"] for function in entry["failed"]
-    ]:
-        show.print_table(
-            "Functions that failed", ("table", "function", "records", "the first", "its error"), failed_rows
-        )
-    if unmet_rows := [(entry["name"], *unmet.values()) for entry in lake_facts["tables"] for unmet in entry["unmet"]]:
-        show.print_table(
-            "Expectations that warn", ("table", "expectation", "records", "the first", "its reason"), unmet_rows
-        )
-    if bad_counts := {name: count for name, count in lake_facts["quarantined"].items() if count}:
-        open_counts = lake_facts["quarantined_open"]
-        show.print_table(
-            "Quarantined",
-            ("stream", "records", "open"),
-            [(name, n, open_counts[name]) for name, n in bad_counts.items()],
-        )
-    if refused_rows := [tuple(entry.values()) for entry in lake_facts["refused"]]:
-        show.print_table("Expectations that refuse", ("stream", "expectation", "records", "open"), refused_rows)
-    if undeclared_rows := [
-        (entry["stream"], entry["field"], f"{entry['records']:,} of {entry['of_records']:,}")
-        for entry in lake_facts["undeclared"]
-    ]:
-        show.print_table("Fields that are not declared", ("stream", "field", "newest records"), undeclared_rows)
+    for title, columns, rows in _tables_of(lake_facts):
+        if rows:
+            show.print_table(title, columns, rows)
     for table in lake_facts["ahead"]:
         show.say(str(ClockAhead(**table)))
     if lake_facts.get("skew"):
         _show_skew(lake_facts["skew"])
-    for null_key_text in filter(
-        None, (null_keys_sentence(entry["name"], entry["rows"], entry["null_keys"]) for entry in lake_facts["tables"])
-    ):
-        show.say(null_key_text)
+    for entry in lake_facts["tables"]:
+        if sentence := null_keys_sentence(entry["name"], entry["rows"], entry["null_keys"]):
+            show.say(sentence)
     late_count = sum(entry["late"] for entry in lake_facts["tables"])
     show.say(
-        f"Quarantined records: {sum(bad_counts.values()):,}, {sum(lake_facts['quarantined_open'].values()):,} of them "
-        f"open. Late records: {late_count:,}. Gaps written down: {lake_facts['gaps']:,}."
+        f"Quarantined records: {sum(lake_facts['quarantined'].values()):,}, "
+        f"{sum(lake_facts['quarantined_open'].values()):,} of them open. Late records: {late_count:,}. "
+        f"Gaps written down: {lake_facts['gaps']:,}."
     )
+
+
+def _tables_of(lake_facts: dict[str, Any]) -> list[tuple[str, tuple[str, ...], list[tuple[Any, ...]]]]:
+    """Return the tables that are printed if they have rows: title, names of the columns, rows."""
+    topics, tables, open_counts = lake_facts["topics"], lake_facts["tables"], lake_facts["quarantined_open"]
+    return [
+        (
+            "Processes",
+            ("process", "keeps"),
+            [(entry["process"], ", ".join(entry["keeps"])) for entry in lake_facts["processes"]],
+        ),
+        (
+            "Topics",
+            ("topic", "partitions", "rows", "lag", "last commit"),
+            [
+                (
+                    entry["name"], entry["partitions"], entry["rows"], _format_lag(entry),
+                    show.moment(entry["last_commit_ms"]),
+                )
+                for entry in topics
+            ],
+        ),
+        (
+            "Tables",
+            ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit"),
+            [
+                (
+                    entry["name"], entry["rows"], entry["version"], entry["tick"], _format_behind(entry), entry["late"],
+                    entry["null_keys"], show.moment(entry["last_commit_ms"]),
+                )
+                for entry in tables
+            ],
+        ),
+        (
+            "Functions that failed",
+            ("table", "function", "records", "the first", "its error"),
+            [(entry["name"], *function.values()) for entry in tables for function in entry["failed"]],
+        ),
+        (
+            "Expectations that warn",
+            ("table", "expectation", "records", "the first", "its reason"),
+            [(entry["name"], *unmet.values()) for entry in tables for unmet in entry["unmet"]],
+        ),
+        (
+            "Quarantined",
+            ("stream", "records", "open"),
+            [(name, count, open_counts[name]) for name, count in lake_facts["quarantined"].items() if count],
+        ),
+        (
+            "Expectations that refuse",
+            ("stream", "expectation", "records", "open"),
+            [tuple(entry.values()) for entry in lake_facts["refused"]],
+        ),
+        (
+            "Fields that are not declared",
+            ("stream", "field", "newest records"),
+            [
+                (entry["stream"], entry["field"], f"{entry['records']:,} of {entry['of_records']:,}")
+                for entry in lake_facts["undeclared"]
+            ],
+        ),
+    ]  # fmt: skip
 
 
 def _show_skew(topics: list[dict[str, Any]]) -> None:
