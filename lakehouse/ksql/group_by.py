@@ -29,21 +29,7 @@ def compile_group_by(
     stream: Stream, scope: ColumnScope, items: list[NamedItem], query: Query, table_name: str
 ) -> SqlRelation:
     """Return the table of a query with GROUP BY. Raises SqlError."""
-    for item in items:
-        for node in item.expression.walk():
-            if isinstance(node, t.Call) and node.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
-                raise SqlError(why_unknown(node.name), node.position)
-    if not any(aggregates_in(item.expression) for item in items) and not (
-        query.having is not None and aggregates_in(query.having)
-    ):
-        raise SqlError(
-            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause. Add COUNT(*), or read the "
-            "topic as a table",
-            query.position,
-        )
-    for group_node in query.group_by:
-        if aggregates_in(group_node):
-            raise SqlError("GROUP BY does not support aggregate functions", group_node.position)
+    _check_group_by(items, query)
     group_values = [scope.sql(group_node) for group_node in query.group_by]
     _check_bounds(items, query, {column_in_scope.name for column_in_scope in (*scope.columns, *scope.pseudo_columns)})
     if query.window is not None and query.window.name == "TUMBLING":
@@ -56,8 +42,6 @@ def compile_group_by(
         for expression, (item, value) in zip(query.group_by, key_items, strict=True)
     }
     window = query.window
-    if window is None and query.emit == "FINAL":
-        raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.position)
     value_items = [item for item in items if not any(item is key for key, _ in key_items)]
     # A group stays when its table's rows are gone: a value computed from its key must not be read from a row.
     computes_of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in value_items)
@@ -81,6 +65,27 @@ def compile_group_by(
     return SqlRelation(
         aggregated_table.table(table_name, emit=_emit_mode(query), retention=retention_text), tuple(columns)
     )
+
+
+def _check_group_by(items: list[NamedItem], query: Query) -> None:
+    """Raise SqlError for a query whose groups can't be aggregated as it says."""
+    for item in items:
+        for node in item.expression.walk():
+            if isinstance(node, t.Call) and node.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
+                raise SqlError(why_unknown(node.name), node.position)
+    if not any(aggregates_in(item.expression) for item in items) and not (
+        query.having is not None and aggregates_in(query.having)
+    ):
+        raise SqlError(
+            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause. Add COUNT(*), or read the "
+            "topic as a table",
+            query.position,
+        )
+    for group_node in query.group_by:
+        if aggregates_in(group_node):
+            raise SqlError("GROUP BY does not support aggregate functions", group_node.position)
+    if query.window is None and query.emit == "FINAL":
+        raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.position)
 
 
 def _emit_mode(query: Query) -> Emit:

@@ -35,37 +35,9 @@ def read_from_writer(entry: Entry, writer: Entry) -> SqlRelation:
 
     Raises SqlError for a schema that does not fit the writer's.
     """
+    _check_declaration(entry, writer)
     writer_result = writer.relation
-    declared_stream = entry.relation.stream
-    source = declared_stream.source
-    if isinstance(source, Source) and (source.event_time is not None or source.headers):
-        raise SqlError(
-            f"{writer.name} of this application writes topic {entry.topic}: its records have their time, and "
-            "no headers. Leave TIMESTAMP and HEADERS out",
-            0,
-        )
-    if entry.history is not None:
-        raise SqlError(
-            f"{writer.name} of this application writes topic {entry.topic}, from rows whose event times are not kept. "
-            "Give HISTORY to a query with GROUP BY, or to a table over a topic that others write",
-            0,
-        )
-    node = entry.relation.node
-    if (isinstance(source, Source) and source.expectations) or (isinstance(node, Table) and node.watched_rules):
-        raise SqlError(
-            f"{writer.name} of this application writes topic {entry.topic}: what it writes is not judged again. Leave "
-            "CONSTRAINT out, or put the condition into the query",
-            0,
-        )
     key_columns = [declared_column for declared_column in entry.columns if declared_column.is_key]
-    written_windows, declared_windows = (_windows_text(node) for node in (writer_result.node, declared_stream))
-    if key_columns and written_windows != declared_windows:
-        raise SqlError(
-            f"{writer.name} of this application writes topic {entry.topic}, and the windows in its keys are not those "
-            f"that are declared: found {declared_windows or 'none'}, "
-            f"expected {written_windows or 'none'}. Give it these, or leave the key out, or select from {writer.name}",
-            0,
-        )
     writer_keys = [declared_column for declared_column in writer_result.columns if declared_column.is_key]
     if key_columns and [declared_column.kind for declared_column in key_columns] != [
         declared_column.kind for declared_column in writer_keys
@@ -93,9 +65,35 @@ def read_from_writer(entry: Entry, writer: Entry) -> SqlRelation:
         if writer_column is not None
     }
     reread_stream = rekey_stream(
-        stream, key_texts, value_texts, not key_columns, is_windowed=written_windows is not None
+        stream, key_texts, value_texts, not key_columns, is_windowed=_windows_text(writer_result.node) is not None
     )
     return SqlRelation(reread_stream.latest(entry.name) if entry.kind == "TABLE" else reread_stream, entry.columns)
+
+
+def _check_declaration(entry: Entry, writer: Entry) -> None:
+    """Raise SqlError for a declaration that says more of the topic's records than its writer's result has."""
+    begin = f"{writer.name} of this application writes topic {entry.topic}"
+    source, node = entry.relation.stream.source, entry.relation.node
+    if isinstance(source, Source) and (source.event_time is not None or source.headers):
+        raise SqlError(f"{begin}: its records have their time, and no headers. Leave TIMESTAMP and HEADERS out", 0)
+    if entry.history is not None:
+        raise SqlError(
+            f"{begin}, from rows whose event times are not kept. Give HISTORY to a query with GROUP BY, or to a table "
+            "over a topic that others write",
+            0,
+        )
+    if (isinstance(source, Source) and source.expectations) or (isinstance(node, Table) and node.watched_rules):
+        raise SqlError(
+            f"{begin}: what it writes is not judged again. Leave CONSTRAINT out, or put the condition into the query", 0
+        )
+    written_windows, declared_windows = _windows_text(writer.relation.node), _windows_text(entry.relation.stream)
+    if any(column.is_key for column in entry.columns) and written_windows != declared_windows:
+        raise SqlError(
+            f"{begin}, and the windows in its keys are not those that are declared: found "
+            f"{declared_windows or 'none'}, expected {written_windows or 'none'}. Give it these, or leave the key out, "
+            f"or select from {writer.name}",
+            0,
+        )
 
 
 def _windows_text(node: Stream | Table) -> str | None:

@@ -12,7 +12,7 @@ Every step checks itself against the columns before it: the line that declares a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError
@@ -182,27 +182,44 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
                 check_inside(parse_type(column.type), f"table {table.name!r}: column {column.name!r}")
     check_distinct(functions, "functions")
     _check_alerts(streams)
-    sources: dict[str, Source] = {}
-    for source in (source for item in streams for source in item.sources):
-        if (first_source := sources.setdefault(source.name, source)) != source:
-            if source.unmarked == first_source.unmarked:
-                raise PlanError(
-                    f"stream {source.name!r} is read by latest, which keeps a value that was not sent (TOAST), and by "
-                    "something else, which needs all of them. Read the second one from the table (table.to_stream()), "
-                    'declare it under a name of its own (lh.debezium(..., name=...)), or say unsent="quarantine": a '
-                    "record without a value is then bad for both."
-                )
-            if replace(source, expectations=()) == replace(first_source, expectations=()):
-                raise PlanError(
-                    f"stream {source.name!r} is read with two sets of expectations, and a record is bad for all that "
-                    "read it or for none. Let all read one of the two, or declare a second stream over the topic: "
-                    "stream(..., name=...)."
-                )
-            raise PlanError(
-                f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
-            )
-    check_distinct(sources, "streams")
+    sources = _sources_of(streams)
     _check_snapshots(sources.values())
+    _check_written_topics(sinks, sources.values())
+    return App(
+        tuple(tables.values()),
+        tuple(sinks.values()),
+        tuple(sources.values()),
+        tuple(functions.values()),
+        upstream=tuple(upstream_tables.values()),
+    )
+
+
+def _sources_of(streams: Iterable[Stream]) -> dict[str, Source]:
+    """Return the sources of streams by name. Raises PlanError for two different ones of the same name."""
+    sources: dict[str, Source] = {}
+    for source in (source for stream in streams for source in stream.sources):
+        if (first_source := sources.setdefault(source.name, source)) == source:
+            continue
+        if source.unmarked == first_source.unmarked:
+            raise PlanError(
+                f"stream {source.name!r} is read by latest, which keeps a value that was not sent (TOAST), and by "
+                "something else, which needs all of them. Read the second one from the table (table.to_stream()), "
+                'declare it under a name of its own (lh.debezium(..., name=...)), or say unsent="quarantine": a '
+                "record without a value is then bad for both."
+            )
+        if replace(source, expectations=()) == replace(first_source, expectations=()):
+            raise PlanError(
+                f"stream {source.name!r} is read with two sets of expectations, and a record is bad for all that "
+                "read it or for none. Let all read one of the two, or declare a second stream over the topic: "
+                "stream(..., name=...)."
+            )
+        raise PlanError(f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...).")
+    check_distinct(sources, "streams")
+    return sources
+
+
+def _check_written_topics(sinks: Mapping[str, Sink], sources: Iterable[Source]) -> None:
+    """Raise PlanError for a topic that is written twice, or read and written; those beside a sink's topic count."""
     for sink in sinks.values():
         if has_state_topic(sink) and (state_name := state_topic(sink.topic)) in sinks:
             raise PlanError(
@@ -215,16 +232,10 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
                 "Give one of them another topic."
             )
     state_topics = [state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink)]
+    read_topics = {source.topic for source in sources}
     for topic in (*sinks, *state_topics, *map(covers_topic, sinks)):
-        if any(source.topic == topic for source in sources.values()):
+        if topic in read_topics:
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
-    return App(
-        tuple(tables.values()),
-        tuple(sinks.values()),
-        tuple(sources.values()),
-        tuple(functions.values()),
-        upstream=tuple(upstream_tables.values()),
-    )
 
 
 def _check_alerts(streams: Iterable[Stream]) -> None:
