@@ -12,6 +12,7 @@ from typing import Any
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, SqlRelation, checked_name, queries_of
+from lakehouse.ksql.constraint import with_row_constraints
 from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.reread import read_from_writer, with_writer
 from lakehouse.ksql.sinks import (
@@ -175,7 +176,10 @@ class Script:
 
     def _written_relation(self, entry: Entry) -> SqlRelation:
         """Return the union of the records that all queries of a stream or a table write."""
-        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history, entry.constraints)
+        row_constraints, record_constraints = (
+            (entry.constraints, ()) if entry.kind == "TABLE" else ((), entry.constraints)
+        )
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history, row_constraints)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
             query_result
@@ -191,7 +195,8 @@ class Script:
                     *(fit_columns(query_result, first_result) for query_result in other_results)
                 ),
             )
-        return retime_stream(first_result, entry)
+        # A stream's records are judged whichever query writes them.
+        return retime_stream(with_row_constraints(first_result, record_constraints, entry.name), entry)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Say whether a statement declares something: False if an existing entry stays as it is. Raises SqlError."""

@@ -93,8 +93,9 @@ class App(Declaration):
         return (*self.notes, *operator_texts, *self._unjudged())
 
     def _unjudged(self) -> list[str]:
-        """Return a sentence for each expectation of a stream that is published, but that no table reads."""
-        published_streams = [sink.source for sink in self.sinks if isinstance(sink.source, Stream)]
+        """Return a sentence for each expectation of a stream that is published or calls a function, without a table."""
+        published = [*(sink.source for sink in self.sinks), *(function.source for function in self.functions)]
+        published_streams = [node for node in published if isinstance(node, Stream)]
         published_judges = [judge for stream in published_streams for judge in judges_of(stream)]
         counted_judges = [judge for table in self.tables for judge in judges_of(table.stream)]
         return [

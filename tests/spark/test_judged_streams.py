@@ -108,9 +108,9 @@ def test_rules_after_steps_are_declared_with_care() -> None:
 def test_a_rule_that_no_table_judges_is_named_in_a_warning() -> None:
     judged = ORDERS.filter("amount > 0").expect("small", "amount < 9", otherwise="fail")
     assert lh.app(judged.to_topic("out"), count_by_nothing(judged, "n")).warnings == ()
-    assert lh.app(judged.to_topic("out")).warnings == (
-        "stream 'orders': expect 'small' judges nothing: no table reads the stream.",
-    )
+    warning = "stream 'orders': expect 'small' judges nothing: no table reads the stream."
+    assert lh.app(judged.to_topic("out")).warnings == (warning,)
+    assert lh.app(judged.to_function("call", print)).warnings == (warning,)
 
 
 def test_a_constraint_of_a_query_for_a_stream() -> None:
@@ -131,6 +131,20 @@ def test_a_constraint_of_a_query_for_a_stream() -> None:
         ["EXPECT FEW: (AMOUNT < 9) (or fail)"],
         [],
     )
+
+
+def test_a_constraint_of_a_stream_judges_what_is_inserted_too() -> None:
+    source = "CREATE STREAM {} (id VARCHAR KEY, {} BIGINT) WITH (KAFKA_TOPIC='{}', VALUE_FORMAT='JSON');"
+    app = application(
+        f"{source.format('orders', 'amount', 'orders')} {source.format('others', 'amount', 'others')}"
+        "CREATE STREAM every (CONSTRAINT few EXPECT (amount < 9) ON VIOLATION WARN) AS SELECT * FROM orders;"
+        "INSERT INTO every SELECT * FROM others WHERE amount > 1;"
+        "CREATE TABLE counts AS SELECT amount, COUNT(*) AS n FROM every GROUP BY amount;"
+    )
+    lines = app.table("counts").stream.lines()
+    assert lines[0] == "EXPECT FEW: (AMOUNT < 9) (or warn)"
+    assert [line for line in lines[1:] if "EXPECT" in line] == []
+    assert "topic others" in str(lines)
 
 
 @pytest.mark.rotated
