@@ -13,6 +13,7 @@ import io
 import re
 import sys
 import textwrap
+import tomllib
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,8 +50,16 @@ def blocks(page: Path) -> Iterator[ast.Module]:
     for block in [*FENCED.findall(text), *map(textwrap.dedent, INDENTED.findall(FENCED.sub("", text)))]:
         with contextlib.suppress(SyntaxError):
             tree = ast.parse(block)
-            if any(isinstance(node, ast.Attribute) for node in ast.walk(tree)):
+            if any(isinstance(node, ast.Attribute) for node in ast.walk(tree)) and not is_toml(block):
                 yield tree
+
+
+def is_toml(block: str) -> bool:
+    """Whether a block is a settings file: `[lake.options]` is Python, too."""
+    try:
+        return bool(tomllib.loads(block))
+    except tomllib.TOMLDecodeError:
+        return False
 
 
 def of_a_lake(node: ast.AST) -> bool:
