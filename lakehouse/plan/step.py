@@ -112,6 +112,11 @@ class Judge(Step):
     stream: str
 
     @property
+    def name(self) -> str:
+        """The expectation's whole name: "orders.known"."""
+        return f"{self.stream}.{self.expectation.name}"
+
+    @property
     def expressions(self) -> tuple[Expression, ...]:
         return (self.expectation.condition,)
 

@@ -127,11 +127,8 @@ class Stream(Declaration):
 
         A record for which it is false or null goes to the stream's quarantine, with the rule and what was found, and
         can be fixed and replayed as any bad record. A record with a null value passes. name: of the rule, in reasons.
-        otherwise: "fail" also stops the run at such a record, before a table takes its tick in: it goes on when the
-        record is fixed, or the rule changed; "warn" only counts it, in each table that reads the stream.
-
-        After a join, or a step that does more than leave out columns, only "warn" and "fail" are possible: the
-        quarantine has the records of topics as they came.
+        otherwise: "fail" also stops the run at such a record, before a table takes its tick in; "warn" only counts it.
+        After a join, or a step that does more than leave out columns, it must be one of these two.
 
         Raises PlanError for another `otherwise` there, a name that is taken, and a database's change log, whose records
         need not send all values.
@@ -477,17 +474,18 @@ def _without_equal(nodes: Iterable[Stream | Table]) -> tuple[Stream | Table, ...
     return tuple(unique_nodes)
 
 
+def streams_within(stream: Stream) -> Iterator[Stream]:
+    """Yield a stream, and the streams that it is made of; not those of the tables that it reads."""
+    return streams_behind(stream, lambda item: (part for part in item.inputs if isinstance(part, Stream)))
+
+
 def judges_of(stream: Stream) -> list[Judge]:
     """Return the steps of a stream, and of the streams that it is made of, that judge records; not those of tables."""
-    streams = streams_behind(stream, lambda item: (part for part in item.inputs if isinstance(part, Stream)))
-    return [step for item in streams for step in item.steps if isinstance(step, Judge)]
+    return [step for part in streams_within(stream) for step in part.steps if isinstance(step, Judge)]
 
 
 def with_judge(stream: Stream, name: str, condition: str, *, otherwise: Otherwise) -> Stream:
-    """Return a stream with an expectation that judges its records after its steps, and keeps none out.
-
-    Raises PlanError as `Stream.expect` does.
-    """
+    """Return a stream with an expectation that judges its records after its steps. Raises as `Stream.expect` does."""
     if otherwise == "quarantine":
         raise PlanError(
             f'{stream.label}: expect {value_in_message(name)}: otherwise="quarantine" judges the records of a topic as '

@@ -18,6 +18,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.evolution.change import declaration_digest
 from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.run.watch.assertions import Assertion, read_assertions
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
@@ -190,3 +191,4 @@ def test_a_rule_that_fails_stops_the_table_before_the_tick(spark: SparkSession, 
     warning = lh.app(count_by_nothing(stream.expect("known", KNOWN, otherwise="warn"), "n"), PRODUCTS)
     catch_up(spark, tmp_path, warning, (3,))
     assert warnings_of(tmp_path) == {"n": (2, "orders/0/1", "name IS NOT NULL, found null")}
+    assert read_assertions(layout, warning) == [Assertion("", "n", "orders.known", False)]

@@ -36,18 +36,14 @@ def read_assertions(layout: Layout, app: App) -> list[Assertion]:
         return []
     streams = {source.name for source in app.sources if source.expectations}
     refused = count_refused(layout, streams & set(reader.table_names(layout, "quarantine")))
-    unmet_of_topics = {f"{item.stream}.{item.expectation}" for item in refused if item.open}
     unmet_by_table = {
         table: {failure.expectation for failure in failures} for table, failures in failures_by_table(layout).items()
     }
-    unmet_of_topics |= set().union(*unmet_by_table.values())
+    unmet_by_table[""] = {f"{item.stream}.{item.expectation}" for item in refused if item.open}.union(
+        *unmet_by_table.values()
+    )
     return [
-        Assertion(
-            topic,
-            table,
-            name.removesuffix(OF_ROWS),
-            name not in (unmet_by_table.get(table, ()) if table else unmet_of_topics),
-        )
+        Assertion(topic, table, name.removesuffix(OF_ROWS), name not in unmet_by_table.get(table, ()))
         for topic, table, name in expected
     ]
 
@@ -57,5 +53,5 @@ def _list_expectations(app: App) -> Iterator[tuple[str, str, str]]:
     for source in app.sources:
         yield from ((source.topic, "", f"{source.name}.{item.name}") for item in source.expectations)
     for table in app.tables:
-        yield from (("", table.name, f"{judge.stream}.{judge.expectation.name}") for judge in judges_of(table.stream))
+        yield from (("", table.name, judge.name) for judge in judges_of(table.stream))
         yield from (("", table.name, f"{table.name}.{item.name}{OF_ROWS}") for item in table.expectations)

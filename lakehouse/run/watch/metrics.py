@@ -21,7 +21,7 @@ from lakehouse.lake.record.quarantine import count_refused
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.step import Map
-from lakehouse.plan.stream import Stream, judges_of, streams_behind
+from lakehouse.plan.stream import judges_of, streams_within
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.run.watch.lag import Lag
@@ -248,8 +248,9 @@ class RunMetrics:
 
 def _functions_of(table: Table) -> list[str]:
     """Return the names that the user's functions of a table have if they fail on records."""
-    streams = streams_behind(table.stream, lambda stream: (item for item in stream.inputs if isinstance(item, Stream)))
-    maps = [f"map {step.name}" for stream in streams for step in stream.steps if isinstance(step, Map)]
+    maps = [
+        f"map {step.name}" for stream in streams_within(table.stream) for step in stream.steps if isinstance(step, Map)
+    ]
     folded = [f"{item.kind} {item.name}" for item in table.fold.aggregations if item.kind in FUNCTION_KINDS]
     return list(dict.fromkeys([*maps, *folded]))
 
@@ -259,11 +260,7 @@ def _warnings_of(table: Table) -> list[str]:
     of_records = [
         f"{source.name}.{item.name}" for source in table.stream.decodes for item in source.warning_expectations
     ]
-    of_records += [
-        f"{judge.stream}.{judge.expectation.name}"
-        for judge in judges_of(table.stream)
-        if judge.expectation.otherwise == "warn"
-    ]
+    of_records += [judge.name for judge in judges_of(table.stream) if judge.expectation.otherwise == "warn"]
     of_rows = [f"{table.name}.{item.name}{OF_ROWS}" for item in table.expectations if item.otherwise == "warn"]
     return of_records + of_rows
 

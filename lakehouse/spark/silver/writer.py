@@ -170,11 +170,7 @@ class SilverWriter:
 
     def _refuse_unmet(self, failures: Iterable[FunctionFailures]) -> None:
         """Raise ExpectationFailed if one of a batch's failures is of an expectation that stops the run."""
-        stopping_names = {
-            f"{judge.stream}.{judge.expectation.name}"
-            for judge in judges_of(self.table.stream)
-            if judge.expectation.otherwise == "fail"
-        }
+        stopping_names = {judge.name for judge in judges_of(self.table.stream) if judge.expectation.otherwise == "fail"}
         for failure in failures:
             if failure.expectation in stopping_names:
                 name = failure.expectation
