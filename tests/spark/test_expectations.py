@@ -130,6 +130,8 @@ def test_a_rule_that_warns_keeps_no_record_out_and_is_counted(spark: SparkSessio
 def test_what_warns_names_moments_in_utc(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
     import time
 
+    from pyspark.sql import functions as F
+
     from lakehouse.spark.bronze import bronze
     from lakehouse.spark.fold.failing import FailureCounter
     from lakehouse.spark.stream.decoded import decode_records
@@ -143,7 +145,8 @@ def test_what_warns_names_moments_in_utc(spark: SparkSession, monkeypatch: pytes
         value = b'{"at": "2026-11-01T05:30:00.5Z"}'
         rows = spark.createDataFrame([("seen", "id", 0, 7, None, 0, None, b"k", value, 1, None)], bronze.SCHEMA)
         counter = FailureCounter()
-        counter.count_unmet("seen", source.expectations[0], decode_records(source, rows)).collect()
+        records = decode_records(source, rows)
+        counter.count_unmet("its place", "seen", source.expectations[0], records, ~F.col("_bad")).collect()
         (warned,) = counter.collect_failures()
     finally:
         monkeypatch.undo()
