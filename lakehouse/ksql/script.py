@@ -176,10 +176,7 @@ class Script:
 
     def _written_relation(self, entry: Entry) -> SqlRelation:
         """Return the union of the records that all queries of a stream or a table write."""
-        row_constraints, record_constraints = (
-            (entry.constraints, ()) if entry.kind == "TABLE" else ((), entry.constraints)
-        )
-        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history, row_constraints)
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits, entry.history)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
             query_result
@@ -196,7 +193,7 @@ class Script:
                 ),
             )
         # A stream's records are judged whichever query writes them.
-        return retime_stream(with_row_constraints(first_result, record_constraints, entry.name), entry)
+        return retime_stream(with_row_constraints(first_result, entry.constraints, entry.name), entry)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Say whether a statement declares something: False if an existing entry stays as it is. Raises SqlError."""

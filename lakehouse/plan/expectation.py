@@ -106,11 +106,10 @@ def parse_row_condition(condition_text: str, columns: Sequence[Column], subject:
 
 def failure(stream: str, places: Sequence[str], reason: str) -> ExpectationFailed:
     """Return the error for records at which a run stops. places: topic/partition/offset. reason: of the first."""
-    others = f" (and {len(places) - 1:,} more)" if len(places) > 1 else ""
     return ExpectationFailed(
-        f"stream {stream!r}: record {places[0]}{others} stops the run: {reason}. It is in the quarantine, and no table "
-        f"has taken in its tick. Fix it, `lakehouse repair replay {stream} --position {places[0]}`, or change what is "
-        "expected; then start again."
+        f"stream {stream!r}: record {places[0]}{_and_others(len(places))} stops the run: {reason}. It is in the "
+        f"quarantine, and no table has taken in its tick. Fix it, `lakehouse repair replay {stream} --position "
+        f"{places[0]}`, or change what is expected; then start again."
     )
 
 
@@ -119,21 +118,24 @@ def table_failure(table: str, place: str, records: int, name: str, text: str) ->
 
     place: of the first record. records: their number. name, text: the rule's name, its condition and what was found.
     """
-    others = f" (and {records - 1:,} more)" if records > 1 else ""
     return ExpectationFailed(
-        f"table {table!r}: record {place}{others} stops the run: expectation {name}: {text}. The table has not taken "
-        "in its tick. Change what is expected, or the steps before; then start again."
+        f"table {table!r}: record {place}{_and_others(records)} stops the run: expectation {name}: {text}. "
+        "The table has not taken in its tick. Change what is expected, or the steps before; then start again."
     )
 
 
 def row_failure(table: str, key: str, rows: int, reason: str) -> ExpectationFailed:
     """Return the error for rows of a table at which a run stops. key, reason: of one of them. rows: their number."""
-    others = f" (and {rows - 1:,} more)" if rows > 1 else ""
     return ExpectationFailed(
-        f"table {table!r}: row {key}{others} stops the run: {reason}. The table has not taken in the records that make "
-        f"it so; `lakehouse past explain {table} --key KEY` shows those before. Send a record that corrects the row, "
-        "or change what is expected; then start again."
+        f"table {table!r}: row {key}{_and_others(rows)} stops the run: {reason}. The table has not taken in "
+        f"the records that make it so; `lakehouse past explain {table} --key KEY` shows those before. Send a record "
+        "that corrects the row, or change what is expected; then start again."
     )
+
+
+def _and_others(count: int) -> str:
+    """Return how many there are beside the one that a message names."""
+    return f" (and {count - 1:,} more)" if count > 1 else ""
 
 
 def _value_text(value: Any) -> str:

@@ -17,11 +17,6 @@ VALUES_BEGIN = ", found "  # in an expectation's reason: before it stands the co
 ERASED = "(erased)"  # in place of a row's key
 
 
-def expectation_label(stream: str, expectation: str) -> str:
-    """Return the name under which the records that do not meet an expectation of a stream are counted."""
-    return f"{EXPECTATION}{stream}.{expectation}"
-
-
 def error_text(error: BaseException) -> str:
     """Return an error as one short line. It may contain parts of a record, so escape it when printing."""
     try:

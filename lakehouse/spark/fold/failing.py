@@ -13,13 +13,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.expectation import Expectation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.undo import CustomRows, RowsByKey
-from lakehouse.semantics.failures import (
-    ERROR_LENGTH_MAX,
-    FunctionFailures,
-    Tally,
-    expectation_label,
-    merge_failures,
-)
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, EXPECTATION, FunctionFailures, Tally, merge_failures
 from lakehouse.semantics.position import Position
 from lakehouse.spark.fold.forms.aggregates import Form
 from lakehouse.spark.padded_struct import padded_struct
@@ -52,12 +46,9 @@ class FailureCounter:
             )
         return folded_keys
 
-    def count_unmet(
-        self, place: Hashable, stream: str, expectation: Expectation, rows: DataFrame, is_judged: Column
-    ) -> DataFrame:
+    def count_unmet(self, place: Hashable, name: str, expectation: Expectation, rows: DataFrame) -> DataFrame:
         """Count a stream's records that do not meet an expectation, though they are taken in: see `RowCounter`."""
-        name = expectation_label(stream, expectation.name)
-        is_counted = is_judged & is_unmet(expectation)
+        is_counted = is_unmet(expectation)
         shown_types = dict(rows.select(*expectation.shown_columns).dtypes)
         # An observation would give a timestamp in the zone of this process.
         values = [
@@ -75,7 +66,7 @@ class FailureCounter:
             return expectation.reason(values).removeprefix(expectation.reason_start)[:ERROR_LENGTH_MAX]
 
         first = _first_failure(first_values, F.col("_position"))
-        return self._observe((name, place), name, rows, F.count_if(is_counted), first, describe)
+        return self._observe((name, place), f"{EXPECTATION}{name}", rows, F.count_if(is_counted), first, describe)
 
     def collect_failures(self) -> tuple[FunctionFailures, ...]:
         """Return the functions that failed."""

@@ -74,10 +74,7 @@ class BatchCounter(FailureCounter):
             return rows
         observation = Observation()
         self._decoded[source_key] = source, observation
-        rows = rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
-        for expectation in source.warning_expectations if isinstance(source, Source) else ():
-            rows = self.count_unmet(source_key, source.name, expectation, rows, ~F.col("_bad"))
-        return rows
+        return rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
     def hold_join_records(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:

@@ -36,7 +36,7 @@ from lakehouse.spark.jvm.table_rewrite import TableRewriter
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantine_writer import QuarantineWriter
-from lakehouse.spark.silver.row_rules import find_unmet_rows
+from lakehouse.spark.silver.row_rules import UnmetRows, find_unmet_rows
 from lakehouse.spark.table import late, table_counts, tables, timelines
 from lakehouse.spark.table.input import input_of, must_wait
 from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit_log_of, numbered_writes, open_epoch
@@ -152,12 +152,9 @@ class SilverWriter:
                 or self._has_covered_records()
             )
             if has_input:
-                if quarantine.stops_run:
-                    self._refuse_unmet(folded_batch.failures)
                 unmet_rows = find_unmet_rows(self._fold, folded_batch.batch, self._read_state)
-                for unmet in unmet_rows if quarantine.stops_run else ():
-                    if unmet.expectation.otherwise == "fail":
-                        raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
+                if quarantine.stops_run:
+                    self._refuse_unmet(folded_batch.failures, unmet_rows)
                 failed_rows = [unmet.as_failed(self.table.name) for unmet in unmet_rows]
                 folded_batch.failures = merge_failures(folded_batch.failures, failed_rows)
                 self._commit_batch(folded_batch, to_tick)
@@ -168,13 +165,16 @@ class SilverWriter:
         self.applied_tick = to_tick
         return folded_batch.records
 
-    def _refuse_unmet(self, failures: Iterable[FunctionFailures]) -> None:
-        """Raise ExpectationFailed if one of a batch's failures is of an expectation that stops the run."""
+    def _refuse_unmet(self, failures: Iterable[FunctionFailures], unmet_rows: Iterable[UnmetRows]) -> None:
+        """Raise ExpectationFailed if records or rows of a batch do not meet an expectation that stops the run."""
         stopping_names = {judge.name for judge in judges_of(self.table.stream) if judge.expectation.otherwise == "fail"}
         for failure in failures:
             if failure.expectation in stopping_names:
                 name = failure.expectation
                 raise table_failure(self.table.name, failure.first, failure.records, name, failure.error)
+        for unmet in unmet_rows:
+            if unmet.expectation.otherwise == "fail":
+                raise row_failure(self.table.name, unmet.key, unmet.rows, unmet.reason)
 
     def _has_covered_records(self) -> bool:
         """Say whether it is a restored table whose topics have records after the last tick that it has applied."""

@@ -55,12 +55,10 @@ class RowCounter(Protocol):
         place: the source and the steps before the `map`, which identify it. function: its name in messages.
         """
 
-    def count_unmet(
-        self, place: Hashable, stream: str, expectation: Expectation, rows: DataFrame, is_judged: Column
-    ) -> DataFrame:
+    def count_unmet(self, place: Hashable, name: str, expectation: Expectation, rows: DataFrame) -> DataFrame:
         """Take the records that an expectation judges without keeping any out.
 
-        place: as for a `map`. stream: its name in messages. is_judged: whether a record is one that it judges.
+        place: of a topic's expectation the source's name, else as for a `map`. name: the whole one, "orders.known".
         """
 
 
@@ -96,6 +94,8 @@ def stream_frame(
             rows = read_records(stream.source)
             rows = row_counter(stream.source, rows) if row_counter else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
+            if row_counter:
+                rows = _count_warnings(stream.source, rows, row_counter)
             rows = with_truncates(stream.source, rows) if stream.source.applies_truncates else rows
         case Merge():
             rows = _merge_frames(stream.source, [frame_of_part(part) for part in stream.source.streams])
@@ -129,16 +129,21 @@ def stream_frame(
         )
 
     def count_unmet(step: Judge, rows: DataFrame) -> DataFrame:
-        if row_counter is None:
-            return rows
         place = (source_text, tuple(earlier_steps))
-        return row_counter.count_unmet(place, step.stream, step.expectation, rows, F.lit(True))
+        return row_counter.count_unmet(place, step.name, step.expectation, rows) if row_counter else rows
 
     stream_rows = StreamRows(rows, stream.source.key_names, count_failures, count_unmet)
     for next_step in stream.steps:
         earlier_steps.append(next_step)
         stream_rows = apply_step(next_step, stream_rows)
     return stream_rows.frame
+
+
+def _count_warnings(source: Source, rows: DataFrame, counter: RowCounter) -> DataFrame:
+    """Count a topic's records that do not meet an expectation which only warns."""
+    for expectation in source.warning_expectations:
+        rows = counter.count_unmet(source.name, f"{source.name}.{expectation.name}", expectation, rows)
+    return rows
 
 
 def _count_changes(table: Table, rows: DataFrame, counter: RowCounter | None) -> DataFrame:
