@@ -11,10 +11,11 @@ from unicodedata import decimal
 
 from sqlglot import exp
 
-from lakehouse.model.function.scalar import BLANKS, negate_number, wrap_around
+from lakehouse.model.function.scalar import negate_number, wrap_around
 from lakehouse.model.logic import BITS
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
+from lakehouse.semantics.blanks import JAVA_BLANKS
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
@@ -53,9 +54,9 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
                 str(decimal(character)) if character.isdecimal() and character <= "\uffff" else character
                 for character in value
             )
-            if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
+            if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(JAVA_BLANKS)):
                 return None
-            value = exact_decimal(value.strip(BLANKS))
+            value = exact_decimal(value.strip(JAVA_BLANKS))
             _, digits, exponent = value.as_tuple()
             # Spark counts zeros like other digits: 0e40 does not fit either.
             if len(digits) + int(exponent) > DECIMAL_DIGITS_MAX:

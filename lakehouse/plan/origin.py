@@ -160,6 +160,10 @@ class Source(Origin):
         """The expectations that keep no record out: who does not meet one is counted."""
         return tuple(expectation for expectation in self.expectations if expectation.otherwise == "warn")
 
+    def counted_name(self, expectation: Expectation) -> str:
+        """Return the name under which commits count the records that do not meet an expectation of this topic."""
+        return f"{self.name}.{expectation.name}"
+
     @property
     def registered_parts(self) -> tuple[str, ...]:
         """Which of "key" and "value" nobody can read without the schemas of their writers, which a registry has."""

@@ -14,7 +14,6 @@ from lakehouse.formats.values.connect_record import read_record
 from lakehouse.formats.values.connect_value import DeclaredValues, read_row, split_payload
 from lakehouse.formats.values.json_key import decode_single_key
 from lakehouse.formats.values.json_text import (
-    JSON_BLANKS,
     Members,
     parse_object,
     parse_value,
@@ -29,6 +28,7 @@ from lakehouse.formats.values.json_value import (
 )
 from lakehouse.formats.values.unfit import Unfit, decode_utf8, replace_surrogates
 from lakehouse.plan.expression.schema import Column
+from lakehouse.semantics.blanks import JSON_BLANKS
 
 _NOTHING_DECLARED = DeclaredValues()
 

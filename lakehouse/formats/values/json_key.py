@@ -19,9 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats.values import json_value
-from lakehouse.formats.values.json_text import JSON_BLANKS, Members, parse_object, parse_value
+from lakehouse.formats.values.json_text import Members, parse_object, parse_value
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.expression.schema import NESTED_TYPES, Column, base_type, field_types
+from lakehouse.semantics.blanks import JSON_BLANKS
 
 
 def decode_single_key(data: bytes, columns: tuple[Column, ...], *, is_loose: bool = False) -> dict[str, Any] | None:

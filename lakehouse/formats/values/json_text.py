@@ -18,9 +18,9 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from lakehouse.formats.values.unfit import SURROGATE, Unfit, check_number_length, clip_text
+from lakehouse.semantics.blanks import JSON_BLANKS
 from lakehouse.semantics.java_double import java_double
 
-JSON_BLANKS = " \t\r\n"
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
 # Python's parser uses one stack frame per level, and its caller may already be deep in the stack.
 _FRAMES = 20 * _DEPTH_MAX

@@ -7,11 +7,9 @@ from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, join_bytes, spli
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
 from lakehouse.ksql.function.sql import Sql, text_literal
 from lakehouse.ksql.syntax import kind as k
+from lakehouse.semantics.blanks import BETWEEN_CHARACTERS, JAVA_BLANKS
 
 _FAMILY = "Texts and bytes"
-# The characters that Java's trim cuts off, controls and the blank, as a literal of Spark SQL.
-BLANKS = "".join(map(chr, range(33)))
-BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"  # a pattern
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
 
 
@@ -154,7 +152,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     define_function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
     define_function(
-        "TRIM", _FAMILY, "text", f"btrim({{0}}, '{BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
+        "TRIM", _FAMILY, "text", f"btrim({{0}}, '{JAVA_BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
         ("TRIM('\t a \n')", "a"), ("TRIM(CHR(1) || ' a ')", "a"), ("TRIM(NULL)", None),
     ),
     define_function(

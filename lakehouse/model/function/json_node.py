@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from lakehouse.model.function.json_text import to_compact_json
 from lakehouse.plan.names.json_path import json_pointer
+from lakehouse.semantics.blanks import JSON_BLANKS
 
-_BLANKS = " \t\n\r"
 _DIGITS_MAX = 1000  # Jackson's own limit
 _MISSING = object()
 
@@ -37,7 +37,7 @@ _DECODER = json.JSONDecoder(
 
 def _read_first_value(text: str) -> Any:
     """Return the first JSON value of a text; `_MISSING` for an empty text. Raises ValueError for invalid JSON."""
-    value_start = len(text) - len(text.lstrip(_BLANKS))
+    value_start = len(text) - len(text.lstrip(JSON_BLANKS))
     if value_start == len(text):
         return _MISSING
     try:
@@ -45,7 +45,7 @@ def _read_first_value(text: str) -> Any:
     except RecursionError as error:
         raise ValueError("too deep") from error
     is_word = isinstance(value, bool | int | Decimal | None)
-    if is_word and value_end < len(text) and text[value_end] not in _BLANKS:
+    if is_word and value_end < len(text) and text[value_end] not in JSON_BLANKS:
         raise ValueError(text)
     return value
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.zone import find_zone
+from lakehouse.semantics.blanks import SPARK_BLANKS
 from lakehouse.semantics.epoch_time import EPOCH
 from lakehouse.semantics.time.years import LAST_MS, is_possible_time
 
 T = TypeVar("T")
-_BLANKS = "".join(map(chr, (*range(33), 127)))  # the characters that Spark trims
 # The texts that Spark reads: at least a year; for a date anything may follow a whole day.
 _DAY = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
@@ -29,7 +29,7 @@ def to_date(value: Any) -> date | None:
     if isinstance(value, date):
         return value
     if isinstance(value, str):
-        match = _DAY.fullmatch(value.strip(_BLANKS))
+        match = _DAY.fullmatch(value.strip(SPARK_BLANKS))
         return None if match is None else _null_if_invalid(lambda: date(*_date_parts(value, *match.groups())))
     raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
 
@@ -46,7 +46,7 @@ def to_timestamp(value: Any) -> datetime | None:
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     if isinstance(value, str):
-        return _read_timestamp(value.strip(_BLANKS))
+        return _read_timestamp(value.strip(SPARK_BLANKS))
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _from_seconds(value)
     raise NeedsSpark(f"the model does not cast {value!r} to a timestamp; run this on Spark.")

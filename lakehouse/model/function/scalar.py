@@ -17,14 +17,13 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.moment_casts import to_date, to_timestamp
+from lakehouse.semantics.blanks import JAVA_BLANKS, SPARK_BLANKS
 from lakehouse.semantics.epoch_time import EPOCH
 from lakehouse.semantics.java_double import java_double
 from lakehouse.semantics.number_text import DIGITS_MAX, NUMBER
 
 _NUMBER = (int, float, Decimal)
 _INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=[.0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
-BLANKS = "".join(map(chr, range(33)))  # the characters that Java trims from the text of a number
-_CONTROLS = BLANKS + "\x7f"  # the characters that Spark trims where it reads an integer itself
 _INT, _BIGINT = 32, 64
 _EXACT = 34  # digits of a DECIMAL that Spark negates without rounding it
 
@@ -58,7 +57,7 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
 def _to_whole_number(value: Any) -> int | None:
     match value:
         case str():
-            match = _INTEGER_TEXT.fullmatch(value.strip(_CONTROLS))
+            match = _INTEGER_TEXT.fullmatch(value.strip(SPARK_BLANKS))
             whole_digits = (match["whole"].lstrip("0") or "0") if match else ""
             return int(match["sign"] + whole_digits) if match and len(whole_digits) < DIGITS_MAX else None
         case int() | Decimal():
@@ -85,7 +84,7 @@ def _to_double(value: Any) -> float | None:
         return float(value)
     if isinstance(value, datetime):
         return (value - EPOCH) // timedelta(microseconds=1) / 1_000_000
-    trimmed_text = str(value).strip(BLANKS)
+    trimmed_text = str(value).strip(JAVA_BLANKS)
     bare = (
         trimmed_text[:-1] if trimmed_text[-1:] in ("d", "D", "f", "F") else trimmed_text
     )  # Java's suffixes for a number's type

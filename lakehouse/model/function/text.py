@@ -14,8 +14,8 @@ from unicodedata import category
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_regex import JavaPattern
+from lakehouse.semantics.blanks import BETWEEN_CHARACTERS
 
-BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
 _HEX = re.compile("[0-9A-Fa-f]*")
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}

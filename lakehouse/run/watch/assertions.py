@@ -51,7 +51,7 @@ def read_assertions(layout: Layout, app: App) -> list[Assertion]:
 def _list_expectations(app: App) -> Iterator[tuple[str, str, str]]:
     """Yield the topic, or else the table, and the name of each expectation as commits count it."""
     for source in app.sources:
-        yield from ((source.topic, "", f"{source.name}.{item.name}") for item in source.expectations)
+        yield from ((source.topic, "", source.counted_name(item)) for item in source.expectations)
     for table in app.tables:
         yield from (("", table.name, judge.name) for judge in judges_of(table.stream))
         yield from (("", table.name, f"{table.name}.{item.name}{OF_ROWS}") for item in table.expectations)

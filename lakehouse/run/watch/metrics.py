@@ -257,9 +257,7 @@ def _functions_of(table: Table) -> list[str]:
 
 def _warnings_of(table: Table) -> list[str]:
     """Return the names of the expectations that only warn: of the records that a table takes in, and of its rows."""
-    of_records = [
-        f"{source.name}.{item.name}" for source in table.stream.decodes for item in source.warning_expectations
-    ]
+    of_records = [source.counted_name(item) for source in table.stream.decodes for item in source.warning_expectations]
     of_records += [judge.name for judge in judges_of(table.stream) if judge.expectation.otherwise == "warn"]
     of_rows = [f"{table.name}.{item.name}{OF_ROWS}" for item in table.expectations if item.otherwise == "warn"]
     return of_records + of_rows

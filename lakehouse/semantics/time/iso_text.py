@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import re
 
-BLANKS = "".join(map(chr, range(33)))  # ignored around a moment
+from lakehouse.semantics.blanks import JAVA_BLANKS
+
 # Replacements, in order, for a text that Spark does not read already. Java and Python read these patterns alike, and
 # each takes time in proportion to the text: a record may have megabytes of blanks.
 _BLANK = r"[\x00-\x20]"
@@ -50,7 +51,7 @@ _FORMS = tuple((re.compile(pattern), re.sub(r"\$(\d)", r"\\\1", new)) for patter
 
 def normal_form(text: str) -> str:
     """Return a text in the form that Spark reads; a text that is no moment does not become one."""
-    text = text.strip(BLANKS)
+    text = text.strip(JAVA_BLANKS)
     for pattern, replacement in _FORMS:
         text = pattern.sub(replacement, text)
     return text

@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.semantics.blanks import JAVA_BLANKS
 from lakehouse.semantics.time import iso_text
 
 # No moment for the rule, though Spark reads one: a time without a date would be one of the current day.
@@ -20,5 +21,5 @@ def parse_moment(text: Column, kind: str) -> Column:
 
 def plain_moment(text: Column) -> Column:
     """Return a moment's text in the form that Spark reads, as `lakehouse.semantics.time.iso_text.normal_form`."""
-    blankless_text = F.btrim(text, F.lit(iso_text.BLANKS))
+    blankless_text = F.btrim(text, F.lit(JAVA_BLANKS))
     return reduce(lambda replaced_text, form: F.regexp_replace(replaced_text, *form), iso_text.FORMS, blankless_text)

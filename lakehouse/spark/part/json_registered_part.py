@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.codec.json_registered import check_registered_json
 from lakehouse.formats.codec.registered import ID_MAX, PREFIX_LENGTH, WriterSchemas, with_prefix
-from lakehouse.formats.values.json_text import JSON_BLANKS
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.semantics.blanks import JSON_BLANKS
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.part.json_key_part import JsonKeyPart
 from lakehouse.spark.part.json_part import JsonAnyCasePart, JsonPart

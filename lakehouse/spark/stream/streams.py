@@ -142,7 +142,7 @@ def stream_frame(
 def _count_warnings(source: Source, rows: DataFrame, counter: RowCounter) -> DataFrame:
     """Count a topic's records that do not meet an expectation which only warns."""
     for expectation in source.warning_expectations:
-        rows = counter.count_unmet(source.name, f"{source.name}.{expectation.name}", expectation, rows)
+        rows = counter.count_unmet(source.name, source.counted_name(expectation), expectation, rows)
     return rows
 
 
