@@ -64,6 +64,10 @@ def record_of(**types: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": type} for name, type in types.items()]}
 
 
+def wide_decimal(scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": scale}
+
+
 _EXACT = Context(prec=60)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), timezones=st.just(UTC))
@@ -165,6 +169,12 @@ def test_people_see_a_decimal_with_all_its_digits() -> None:
         ({"n": {"type": "int", "logicalType": "time-millis"}}, "n int", {"n": 9}, 9),
         ({"n": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}}, "n decimal(12, 2)",
          {"n": Decimal("-1.5")}, Decimal("-1.50")),
+        # Kafka Connect's converter writes 64 digits for every decimal: each value is judged by its own.
+        ({"n": wide_decimal(2)}, "n decimal(12, 2)", {"n": Decimal("-1.5")}, Decimal("-1.50")),
+        ({"n": wide_decimal(4)}, "n decimal(12, 2)", {"n": Decimal("1.5")}, Decimal("1.50")),
+        ({"n": wide_decimal(0)}, "n bigint", {"n": Decimal(2**40)}, 2**40),
+        ({"n": {"type": "string", "connect.name": "io.debezium.time.IsoDate"}}, "n date", {"n": "2026-01-31"},
+         date(2026, 1, 31)),
         ({"n": {"type": "bytes", "logicalType": "made-up"}}, "n binary", {"n": b"x"}, b"x"),
         ({"n": "null"}, "n string", {"n": None}, None),
         ({"other": "string", "n": "int"}, "n int", {"other": "left out", "n": 1}, 1),
@@ -186,6 +196,7 @@ def test_types_that_fit(types: dict[str, Any], columns: str, value: Any, expecte
          "schema 7: field n: long (timestamp-millis), declared bigint"),
         ({"type": "long", "logicalType": "local-timestamp-millis"}, "n timestamp",
          "schema 7: field n: long (local-timestamp-millis), declared timestamp"),
+        (wide_decimal(2), "n bigint", "schema 7: field n: decimal(64, 2), declared bigint"),
         ("long", "n double", "schema 7: field n: long, declared double"),
         ("double", "n float", "schema 7: field n: double, declared float"),
         ("long", "n decimal(12, 2)", "schema 7: field n: long, declared decimal(12, 2)"),
@@ -219,6 +230,9 @@ def test_types_that_do_not_fit_are_judged_before_any_value(type: Any, columns: s
          "expected decimal(4, 2), found a number of 15 bits"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "n decimal(4, 2)",
          b"\x12\x01\0\0\0\0\0\0\0\x05", "expected decimal(4, 2), found a number of 65 bits"),
+        (wide_decimal(2), "n decimal(4, 2)", b"\x04\x7f\xff", "expected decimal(4, 2) without a loss, found 327.67"),
+        (wide_decimal(4), "n decimal(12, 2)", b"\x02\x01", "expected decimal(12, 2) without a loss, found 0.0001"),
+        (wide_decimal(0), "n int", b"\x0a\x01\0\0\0\0", "expected int, found 4294967296"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "n decimal(4, 2)", b"\0",
          "expected the bytes of a decimal(4, 2), found none"),
         ("long", "n bigint", b"\xff" * 11, "expected a number of at most 10 bytes, found a longer one"),
@@ -249,6 +263,10 @@ def test_all_that_says_how_bytes_are_read_is_written() -> None:
     avro_type = parse_avro(json.dumps(record_of(a=["null", zoned], b=nanos)))
     assert parse_avro(json.dumps(write_avro(avro_type))) == avro_type
     assert schema_text(avro_type, "test") == "a timestamp, b bigint"
+    iso_date = {"type": "string", "connect.name": "io.debezium.time.IsoDate"}
+    avro_type = parse_avro(json.dumps(record_of(a=iso_date, b=wide_decimal(2))))
+    assert parse_avro(json.dumps(write_avro(avro_type))) == avro_type
+    assert schema_text(avro_type, "test") == "a date, b decimal(38, 2)"
     odd = {"type": "bytes", "logicalType": "decimal", "precision": True}
     assert parse_avro(json.dumps(odd)).logical == ""
 

@@ -133,6 +133,11 @@ def test_of_a_delete_the_bytes_of_meta_columns_are_read_and_their_values_are_not
     assert decoded(too_long, meta="lsn int from 'source.lsn'") is None
 
 
+def test_envelopes_are_no_flattened_rows() -> None:
+    for value in (event(NAME="a"), event("d")):
+        assert "leave out flattened=True" in decoded(value, flattened=True)
+
+
 def test_flattened_rows_say_that_they_are_deleted() -> None:
     row = {**EMPTY, "ID": 1, "NAME": "a"}
     assert decoded({**row, "__deleted": "false"}, FLATTENED, flattened=True)["name"] == "a"

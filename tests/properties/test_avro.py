@@ -42,8 +42,9 @@ def record_type(record_name: str, /, **types: Any) -> dict[str, Any]:
 
 # For each column, the types that writers have; the first ones are usual, and the last one does not fit.
 TYPES: dict[str, list[Any]] = {
-    "n": ["int", ["null", "int"], ["int", "null"], LONG, {"type": "int", "logicalType": "time-millis"}, "string"],
-    "big": [LONG, ["null", LONG], "int", ["null", "int", LONG], MILLIS],
+    "n": ["int", ["null", "int"], ["int", "null"], LONG, {"type": "int", "logicalType": "time-millis"},
+          decimal_type(64, 0), "string"],
+    "big": [LONG, ["null", LONG], "int", ["null", "int", LONG], decimal_type(5, 0), MILLIS],
     "small": ["int", LONG, "float"],
     "x": ["double", "float", "int", ["null", "double"], LONG],
     "f": ["float", ["float", "null"], "double"],
@@ -53,8 +54,9 @@ TYPES: dict[str, list[Any]] = {
     "raw": ["bytes", ["null", {"type": "fixed", "name": "Two", "size": 2}], decimal_type(5, 1), "string"],
     "amount": [decimal_type(12, 2), ["null", decimal_type(9, 1)], decimal_type(3, 0), "int",
                {"type": "fixed", "name": "Wide", "size": 12, "logicalType": "decimal", "precision": 11, "scale": 2},
-               decimal_type(14, 4)],
-    "born": [{"type": "int", "logicalType": "date"}, "int"],
+               decimal_type(64, 2), decimal_type(64, 4), decimal_type(14, 4)],
+    "born": [{"type": "int", "logicalType": "date"},
+             {"type": "string", "connect.name": "io.debezium.time.IsoDate"}, "int"],
     "at": [MILLIS, ["null", {"type": "long", "logicalType": "timestamp-micros"}],
            {"type": "long", "logicalType": "timestamp-nanos"}],
     "tags": [{"type": "array", "items": "string"}, ["null", {"type": "array", "items": ["null", "string"]}], "string"],
@@ -185,7 +187,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     comparison = Comparison()
     comparison.add(source, bronze_rows(spark, records), records, lambda topic, part_name: schemas[part_name])
     comparison.check_equal()
-    assert comparison.rows_read > 200, "many are read"
+    assert comparison.rows_read > 50, "many are read"
     assert len(comparison.reasons) > 50, comparison.reasons
 
 

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 # always hypothesis' least one: the same document 400 times.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 SCHEMA = (
-    "i int, l bigint, s string, b boolean, d double, m decimal(5, 2), at timestamp, on date, raw binary, "
+    "i int, l bigint, s string, b boolean, d double, f float, m decimal(5, 2), at timestamp, on date, raw binary, "
     "st struct<x: int, y: string>, ar array<int>, ma map<string, bigint>"
 )
 STREAM = lh.stream("docs", key="id string", schema=SCHEMA)
 # Spark then reads the moments in another way.
 DEEPER = lh.stream("docs", key="id string", schema=SCHEMA + ", deep array<struct<x: timestamp>>")
-FLAT = lh.stream("docs", key="id string", schema="i int, s string, d double, m decimal(5, 2), at timestamp, on date")
+FLAT = lh.stream(
+    "docs", key="id string", schema="i int, s string, d double, f float, m decimal(5, 2), at timestamp, on date"
+)
 
 scalars = st.one_of(
     st.none(),
@@ -82,6 +84,10 @@ WRITTEN = r"""
     "2026-01-31T12:01:00,5Z" "+002026-01-31T12:01:00Z" "002026-01-31T12:01Z" "2026-01-31Z" "2026-01-31-05:00"
     "\n2026-01-31T12:01Z" "2026-01-31T24:00Z" "2026-W05-6"
     "2026-01-31T12:01+01:00[Europe/Rome]" "2026-01-31T12:01:00.5Z[UTC][u-ca=iso8601]" "2026-01-31T12:01Z[UTC"
+    "2026-01-31T12:00:00PST" "2026-01-31T12:00:00.5BST" "2026-01-31T12:00:00EST" "2026-01-31T12:00:00SystemV/PST8"
+    "2026-01-31T12:00:00Europe/Rome" "2026-01-31T12:00:00posix/Europe/Rome" "2026-01-31T12:00:00ROC"
+    "2026-01-31T12:00:00\u00a0UTC" "2026-01-31T12:00:00Z\u2003" "2026-01-31T12:00:00localtime"
+    1.0000001788139343 -1.0000001788139343 3.4028235677973366e38 16777217 9007199791611905 7.006492321624085e-46
     "12:30Z" "+12026-01-31" "2026-01-31T12:01\u005a" "\u0663.\uff15" "-\u0967" "\u2167"
 """
 written = st.sampled_from([*WRITTEN.split(), '"\x7f5"', "1" * 1000, "1" * 1001, f"0.{'1' * 1000}"])
@@ -95,7 +101,12 @@ deeper = st.recursive(
     max_leaves=2,
 )
 loose = st.builds(lambda name, value: f'{{"{name}": {value}, "i":1}}'.encode(), names, deeper)
+LONG_NAMES = [f'{{"{"n" * length}": 1, "i": 7}}'.encode() for length in (50_000, 50_001)]
+LONG_NAMES += [f'{{"ma": {{"{"n" * length}": 1}}, "i": 7}}'.encode() for length in (50_000, 50_001)]
+MOMENTS = [f"2026-01-31 12:00:00 {zone}" for zone in ("PST", "CST ", "UTC", "Europe/Rome", "\u00a0UTC")]
+MOMENTS += [f"{blank}2026-01-31T12:00:00Z{blank}" for blank in ("\u00a0", "\u2003", "\x7f", " ")]
 NOISE = [b"", b" ", b"null", b" null\n", b"[]", b"5", b'{"i":1', b'{"i":1} x', b"\xff", b'{"s":"\xff"}']
+NOISE += [*LONG_NAMES, *(f'{{"at": "{text}", "on": "{text}"}}'.encode() for text in MOMENTS)]
 noise = st.sampled_from(NOISE)
 
 

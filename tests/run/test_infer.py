@@ -224,3 +224,36 @@ def test_whatever_a_topic_has_the_proposal_can_be_pasted(
     except ConfigError:
         return
     check(proposal, sent)
+
+
+def test_rows_with_a_mark_of_deletes_are_a_change_log() -> None:
+    rows = [{"id": number, "name": "a", "__deleted": "true" if number == 3 else "false"} for number in range(30)]
+    schema = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
+    for values in (rows, [{"schema": schema, "payload": row} for row in rows]):
+        sent = records(values, [json.dumps({"id": row["id"]}).encode() for row in rows])
+        proposal = propose("orders", sent)
+        check(proposal, sent)
+        assert "flattened=True" in proposal.python
+        assert "FLATTENED=true" in proposal.sql
+        assert not proposal.unread
+        assert any("where it is true, the row is deleted" in note for note in proposal.notes)
+
+
+def test_a_schema_beside_the_values_says_what_they_are() -> None:
+    connect = "org.apache.kafka.connect.data."
+    fields = [
+        {"field": "amount", "type": "bytes", "name": f"{connect}Decimal", "parameters": {"scale": "2"}},
+        {"field": "at", "type": "int64", "name": f"{connect}Timestamp"},
+        {"field": "born", "type": "int32", "name": "io.debezium.time.Date"},
+        {"field": "n", "type": "int32"},
+    ]
+    row = {"amount": "BNI=", "at": BEGIN, "born": 9000, "n": 3}
+    envelope = {"before": None, "after": row, "source": {"ts_ms": BEGIN}, "op": "c"}
+    row_schema = {"type": "struct", "fields": fields}
+    event_schema = {"type": "struct", "fields": [row_schema | {"field": "after"}]}
+    for value in ({"schema": row_schema, "payload": row}, {"schema": event_schema, "payload": envelope}):
+        sent = records([value] * 30, [b'{"id": 7}'] * 30)
+        proposal = propose("orders", sent)
+        check(proposal, sent)
+        assert "amount decimal(38, 2), at timestamp, born date, n bigint" in proposal.python
+        assert not proposal.unread

@@ -3,13 +3,15 @@
 | declared           | accepted                                                                                  |
 |--------------------|-------------------------------------------------------------------------------------------|
 | any                | null; a field that the writer does not have is null; other fields are left out            |
-| integers           | int and long in the type's range, also as times of day and as local and nanosecond times  |
+| integers           | int and long in the type's range, also as times of day and as local and nanosecond times; |
+|                    | a decimal without digits after the point, and Debezium's VariableScaleDecimal             |
 | float; double      | float; int, float, double                                                                 |
 | decimal            | a decimal with at most as many digits before and after the point; int and long, if all    |
-|                    | fit; Debezium's VariableScaleDecimal, if its digits do                                    |
+|                    | fit; a decimal of more than 38 digits, which is how Kafka Connect's converter writes all  |
+|                    | decimals, and Debezium's VariableScaleDecimal, if the digits of the value fit             |
 | string             | string, enum                                                                              |
 | binary             | bytes, fixed; also a decimal's                                                            |
-| date; timestamp    | date; timestamp-millis, timestamp-micros, Debezium's ISO text; in the years 1 to 9999     |
+| date; timestamp    | date; timestamp-millis, timestamp-micros; Debezium's ISO texts; in the years 1 to 9999    |
 | struct, array, map | record, array, map; of a map's equal keys the last counts                                 |
 
 A type is judged once, before any value: its units and its digits are never converted with a loss.
@@ -41,12 +43,14 @@ from lakehouse.formats.values.connect_value import decimal_of_unscaled
 from lakehouse.formats.values.text_value import (
     INTEGER_BITS,
     check_integer_range,
+    parse_date,
     parse_timestamp,
     precision_and_scale,
 )
 from lakehouse.formats.values.unfit import Unfit, unfit_value
-from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
+from lakehouse.plan.avro.avro_schema import ISO_DATE, ISO_TIMESTAMP, AvroType
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1}
@@ -116,6 +120,8 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
     if base_name in INTEGER_BITS and avro_type.kind in _INTEGER_DIGITS and avro_type.logical not in _MOMENTS:
         read_number = read_int if avro_type.kind == "int" else read_long
         return _read_and_convert(read_number, lambda number: check_integer_range(number, base_name))
+    if base_name in INTEGER_BITS and (whole_reader := _whole_reader(avro_type)) is not None:
+        return _read_and_convert(whole_reader, lambda number: check_integer_range(int(number), base_name))
     if base_name == "double" and avro_type.kind == "int" and not avro_type.logical:
         return _read_and_convert(read_int, float)
     if base_name == "decimal" and (decimal_reader := _decimal_reader(avro_type, declared_type)) is not None:
@@ -126,6 +132,8 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
         return _enum_reader(avro_type.symbols)
     if base_name == "date" and avro_type.logical == "date":
         return _read_and_convert(read_int, _date_of_days)
+    if base_name == "date" and avro_type.logical == ISO_DATE:
+        return _read_and_convert(read_string, parse_date)
     if base_name == "timestamp" and avro_type.logical in _MICROS:
         micros = _MICROS[avro_type.logical]
         return _read_and_convert(read_long, lambda number: _timestamp_of_count(number * micros))
@@ -163,11 +171,37 @@ def _with_null(avro_type: AvroType, read_record: ReadBytes) -> ReadBytes:
     )
 
 
-def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None:
-    precision, scale = precision_and_scale(declared_type)
-    if avro_type.kind == "record" and set(avro_type.fields) == {"scale", "value"}:  # Debezium's VariableScaleDecimal
+def _whole_reader(avro_type: AvroType) -> ReadBytes | None:
+    """Return the reader of a decimal that has, or may have, no digits after the point; None for another type."""
+    is_whole = avro_type.logical == "decimal" and avro_type.scale == 0
+    return _exact_reader(avro_type, DECIMAL_DIGITS_MAX, 0) if is_whole or _has_own_scale(avro_type) else None
+
+
+def _has_own_scale(avro_type: AvroType) -> bool:
+    """Say whether each value has its own scale: Debezium's VariableScaleDecimal."""
+    return avro_type.kind == "record" and set(avro_type.fields) == {"scale", "value"}
+
+
+def _exact_reader(avro_type: AvroType, precision: int, scale: int) -> ReadBytes:
+    """Return the reader of decimals whose values are judged one by one: all their digits must fit."""
+    if _has_own_scale(avro_type):
         read_parts = _record_reader(avro_type, {"scale": "int", "value": "binary"}, ignores_case=False)
         return _read_and_convert(read_parts, lambda parts: _variable_decimal(parts, precision, scale))
+    own_scale = avro_type.scale
+    return _read_and_convert(
+        _unscaled_reader(avro_type),
+        lambda own_bytes: _variable_decimal({"value": own_bytes, "scale": own_scale}, precision, scale),
+    )
+
+
+def _unscaled_reader(avro_type: AvroType) -> ReadBytes:
+    return read_bytes if avro_type.kind == "bytes" else fixed_reader(avro_type.size)
+
+
+def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None:
+    precision, scale = precision_and_scale(declared_type)
+    if _has_own_scale(avro_type) or (avro_type.logical == "decimal" and avro_type.precision > DECIMAL_DIGITS_MAX):
+        return _exact_reader(avro_type, precision, scale)
     if avro_type.kind in _INTEGER_DIGITS and not avro_type.logical:
         if precision - scale < _INTEGER_DIGITS[avro_type.kind]:
             return None
@@ -177,7 +211,6 @@ def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None
         return None
     if avro_type.scale > scale or avro_type.precision - avro_type.scale > precision - scale:
         return None
-    read_unscaled = read_bytes if avro_type.kind == "bytes" else fixed_reader(avro_type.size)
     zeros, limit = 10 ** (scale - avro_type.scale), 10**precision
 
     def convert(own_bytes: bytes) -> Decimal:
@@ -188,7 +221,7 @@ def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None
             raise unfit_value(declared_type, f"a number of {unscaled.bit_length()} bits")
         return _make_decimal(unscaled * zeros, scale)
 
-    return _read_and_convert(read_unscaled, convert)
+    return _read_and_convert(_unscaled_reader(avro_type), convert)
 
 
 def _make_decimal(unscaled: int, scale: int) -> Decimal:

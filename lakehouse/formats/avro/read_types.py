@@ -114,6 +114,10 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
         return plain, AvroType("long")
     if base_name in ("float", "double"):
         return plain, AvroType(base_name)
+    if base_name in INTEGER_BITS or (base_name == "date" and avro_type.kind == "string"):
+        raise NotExact  # of a decimal; of a text
+    if base_name == "decimal" and avro_type.precision > DECIMAL_DIGITS_MAX:
+        raise NotExact  # more digits than the library has
     if base_name == "decimal" and avro_type.kind == "bytes":
         # With its own precision, the library would take the lower 64 bits of a longer number.
         wide = replace(avro_type, precision=DECIMAL_DIGITS_MAX)

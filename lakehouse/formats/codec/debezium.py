@@ -6,8 +6,9 @@
 | op d; a null value (the tombstone after d) | none: a delete                                                         |
 | op t (truncate), m (message), any other    | none, with a reason: the quarantine; or, of t, a delete of all rows    |
 |                                            | (`lakehouse.semantics.operators.truncate`)                             |
-| a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database; or   |
-|                                            | null, and named among those that were not sent: `Stream.latest` |
+| a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database; or,  |
+|                                            | of an update, null, and named among those that were not sent:          |
+|                                            | `Stream.latest`                                                        |
 | a document as a text (MongoDB)             | with `documents`: its fields, as in `values.extended_json`             |
 | a row alone (ExtractNewRecordState)        | with `flattened`: the row; a delete if its field __deleted is true      |
 
@@ -48,8 +49,15 @@ COMMITTED = Column("source.ts_ms", "bigint")
 DELETED = ("true", True)
 NOT_SENT = (
     "not sent (TOAST): the database's log has no value of a large column that did not change. latest(...) directly "
-    "over the stream keeps the value before; for others, ALTER TABLE ... REPLICA IDENTITY FULL makes PostgreSQL log it"
+    "over the stream, without order_by, keeps the value before; for others, ALTER TABLE ... REPLICA IDENTITY FULL "
+    "makes PostgreSQL log it"
 )
+NOT_SENT_WITH_A_NEW_ROW = (
+    "not sent (TOAST) with a new row: an update changed the row's primary key, and the database's log has the large "
+    "value under the old key alone. ALTER TABLE ... REPLICA IDENTITY FULL makes PostgreSQL log it"
+)
+ENVELOPE_FOUND = "expected a row alone, found an envelope with op, source and after: leave out flattened=True"
+NEW_ROW = ("c", "r")  # there is no row whose value such an event could keep
 _NOTHING_DECLARED = DeclaredValues()
 _UNIT_OF_ENDING = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
@@ -128,27 +136,31 @@ class _Event:
         if not isinstance(after, Members):
             raise unfit_after(operation, after)
         own_columns, meta_columns = split_columns(columns, self.options.meta)
-        row = self._sent_row(after, schema.after_schemas, own_columns)
+        row = self._sent_row(after, schema.after_schemas, own_columns, operation)
         meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
         return row | read_fields(meta_members, meta_columns, None, DeclaredValues(units=meta_units(meta_columns)))
 
     def flattened_row(self, members: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(members)
         if isinstance(parts.get("op"), str) and "source" in parts and ("after" in parts or "before" in parts):
-            raise Unfit("expected a row alone, found an envelope with op, source and after: leave out flattened=True")
+            raise Unfit(ENVELOPE_FOUND)
         if parts.get("__deleted") in DELETED or parts.get("__op") == "d":
             return None
         if "__op" in parts and parts["__op"] not in ROW_AFTER:
             raise unfit_operation({"op": parts["__op"]})
-        return self._sent_row(members, schema.row_schemas, columns)
+        return self._sent_row(members, schema.row_schemas, columns, parts.get("__op"))
 
-    def _sent_row(self, members: Members, field_schemas: FieldSchemas | None, columns: tuple[Column, ...]) -> Row:
+    def _sent_row(
+        self, members: Members, field_schemas: FieldSchemas | None, columns: tuple[Column, ...], operation: Any
+    ) -> Row:
         if not self.options.marks_unsent:
             return read_fields(members, columns, field_schemas, self.declared, self._require_sent)
         unsent: list[str] = []
 
         def was_sent(name: str, value: Any) -> bool:
             if self._is_placeholder(value):
+                if operation in NEW_ROW:
+                    raise Unfit(NOT_SENT_WITH_A_NEW_ROW)
                 unsent.append(name)
                 return False
             return True

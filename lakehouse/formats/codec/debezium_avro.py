@@ -18,7 +18,10 @@ from lakehouse.formats.codec.debezium import (
     COMMITTED,
     DELETE,
     DELETED,
+    ENVELOPE_FOUND,
+    NEW_ROW,
     NOT_SENT,
+    NOT_SENT_WITH_A_NEW_ROW,
     ROW_AFTER,
     TRUNCATE,
     split_columns,
@@ -156,6 +159,8 @@ class _Event:
         unsent_by_name = {column.name: unsent_values(column.type, options.unavailable) for column in row_columns}
         self._unsent_values = {name: values for name, values in unsent_by_name.items() if values}
         if options.flattened:
+            if is_envelope(avro_type) and avro_type.field("source") is not None:
+                raise Unfit(ENVELOPE_FOUND)
             self._undeclared_marks = _undeclared_marks(columns)
             self._names_of_marks = {column.name.lower(): column.name for column in columns}
             marks = [
@@ -185,7 +190,7 @@ class _Event:
             raise unfit_operation(envelope)
         if after is None:
             raise unfit_after(operation, None)
-        self._mark_unsent(after)
+        self._mark_unsent(after, operation)
         metas = {".".join(path): _value_at(read(data, PREFIX_LENGTH)[0], path) for path, read in self._metas}
         return {**after, **metas}
 
@@ -209,7 +214,7 @@ class _Event:
             raise unfit_operation({"op": operation})
         for mark in self._undeclared_marks:
             row.pop(mark, None)
-        self._mark_unsent(row)
+        self._mark_unsent(row, operation)
         return row
 
     def _read_event(self, data: bytes) -> Row:
@@ -218,8 +223,10 @@ class _Event:
             raise Unfit("expected a change event, found a null")
         return row  # type: ignore[no-any-return]
 
-    def _mark_unsent(self, row: Row) -> None:
+    def _mark_unsent(self, row: Row, operation: str | None) -> None:
         unsent = [name for name, values in self._unsent_values.items() if row[name] in values]
+        if unsent and self.options.marks_unsent and operation in NEW_ROW:
+            raise Unfit(f"field {unsent[0]}: {NOT_SENT_WITH_A_NEW_ROW}")
         if self.options.marks_unsent:
             row |= dict.fromkeys(unsent) | {UNSENT_COLUMN: unsent}
         elif unsent:

@@ -36,6 +36,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse.formats.values.extended_json import ExactNumber
 from lakehouse.formats.values.json_key import is_around_struct
 from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
 from lakehouse.formats.values.json_value import (
@@ -57,6 +58,7 @@ from lakehouse.formats.values.text_value import (
 from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.number_text import exact_decimal
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -67,6 +69,11 @@ _UNIT_OF_SEMANTIC_TYPE = {
     "org.apache.kafka.connect.data.Timestamp": "millis",
     "io.debezium.time.Date": "days",
     "org.apache.kafka.connect.data.Date": "days",
+}
+_MOMENT_TEXTS = {
+    "io.debezium.time.ZonedTimestamp": "timestamp",
+    "io.debezium.time.IsoTimestamp": "timestamp",
+    "io.debezium.time.IsoDate": "date",
 }
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _SCALE = re.compile("[+-]?[0-9]{1,100}")
@@ -267,8 +274,24 @@ def _semantic_type(schema: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
+def type_of_meaning(schema: Any) -> str:
+    """Return the type of a column that holds what a field's schema means; "" where the values themselves say it."""
+    name = _semantic_type(schema)
+    if (unit := _UNIT_OF_SEMANTIC_TYPE.get(name)) is not None:
+        return "date" if unit == "days" else "timestamp"
+    if name != _DECIMAL:
+        return _MOMENT_TEXTS.get(name, "")
+    with suppress(Unfit):
+        scale = _scale(_part(_part(schema, "parameters"), "scale"))
+        if 0 <= scale <= DECIMAL_DIGITS_MAX:
+            return f"decimal({DECIMAL_DIGITS_MAX}, {scale})"
+    return ""
+
+
 def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals: str) -> Decimal:
     type_text = f"decimal({precision}, {scale})"
+    if isinstance(value, ExactNumber):
+        return _decimal_of_digits(value, precision, scale)
     if isinstance(value, JsonNumber):
         return parse_decimal(value, precision, scale)
     if isinstance(value, Members):
@@ -283,8 +306,7 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
     if own_scale is not None:
         return decimal_of_unscaled(_unscaled(value), own_scale, precision, scale)
     if has_digits(schema, decimals):
-        parse_decimal(value, precision, scale)  # its digits fit, rounded: then an exact one can be made
-        return _exact_decimal(exact_decimal(value), precision, scale)
+        return _decimal_of_digits(value, precision, scale)
     if value in NOT_FINITE:
         raise Unfit(f"expected {type_text}, found {value}: a decimal has no such value. Declare double, which has")
     raise Unfit(
@@ -292,6 +314,11 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
         "(schemas.enable=true), or, of a change log, declare decimals='precise' or decimals='string' (Debezium's "
         f"decimal.handling.mode); found {clip_text(json_for_reason(value))}"
     )
+
+
+def _decimal_of_digits(text: str, precision: int, scale: int) -> Decimal:
+    parse_decimal(text, precision, scale)  # its digits fit, rounded: then an exact one can be made
+    return _exact_decimal(exact_decimal(text), precision, scale)
 
 
 def scale_of_bytes(schema: Any, decimals: str, scale: int) -> int | None:

@@ -10,7 +10,8 @@
 | {"$binary": "AA==", "$type": "00"}                         | the same                                            |
 | {"$undefined": true}                                       | null                                                |
 
-All forms are taken, whatever the connector's setting: legacy, canonical, relaxed. Other objects stay as they are.
+All forms are taken, whatever the connector's setting: legacy, canonical, relaxed. Other objects stay as they are, also
+one whose value does not fit, such as a moment in the year 300000: only a column that reads it can refuse it.
 
 Source: https://www.mongodb.com/docs/manual/reference/mongodb-extended-json
 """
@@ -18,31 +19,50 @@ Source: https://www.mongodb.com/docs/manual/reference/mongodb-extended-json
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from lakehouse.formats.values.json_text import JsonNumber, Members, format_timestamp, write_parsed
-from lakehouse.formats.values.unfit import check_number_length, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_number_length, unfit_value
 from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.number_text import NUMBER
 
 
+class ExactNumber(JsonNumber):
+    """A number of which no digit may be lost: a decimal of the database, not a double."""
+
+    __slots__ = ()
+
+
 def plain_json(value: Any) -> Any:
-    """Return a parsed value without the objects that stand for a value's type. Raises Unfit for a wrong object."""
+    """Return a parsed value without the objects that stand for a value's type."""
     if isinstance(value, list):
         return [plain_json(item) for item in value]
     if not isinstance(value, Members):
         return value
-    if value and value[0][0] in _READERS and (len(value) == 1 or value[1][0] == "$type"):
-        name, inner_value = value[0]
-        return _READERS[name](inner_value)
+    own_members = [member for member in value if member[0] != "$type"]
+    if len(own_members) == 1 and own_members[0][0] in _READERS:
+        name, inner_value = own_members[0]
+        with suppress(Unfit):
+            return _READERS[name](inner_value)
+        return value
     return Members((name, plain_json(inner_value)) for name, inner_value in value)
 
 
 def _document_number(value: Any) -> Any:
+    return JsonNumber(value) if _is_number(value) else value
+
+
+def _document_decimal(value: Any) -> Any:
+    return ExactNumber(value) if _is_number(value) else value
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether a text is a number; "NaN" and infinities are texts. Raises Unfit for anything but a text."""
     if not isinstance(value, str):
         raise unfit_value("a number as text", write_parsed(value))
     check_number_length(value)
-    return JsonNumber(value) if NUMBER.fullmatch(value) else value
+    return NUMBER.fullmatch(value) is not None
 
 
 def _document_date(value: Any) -> Any:
@@ -68,7 +88,8 @@ def _undefined(value: Any) -> Any:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("$numberInt", "$numberLong", "$numberDecimal", "$numberDouble"), _document_number),
+    **dict.fromkeys(("$numberInt", "$numberLong", "$numberDouble"), _document_number),
+    "$numberDecimal": _document_decimal,
     **dict.fromkeys(("$oid", "$uuid", "$symbol"), _document_text),
     "$date": _document_date,
     "$binary": _document_binary,

@@ -22,6 +22,7 @@ from lakehouse.semantics.blanks import JSON_BLANKS
 from lakehouse.semantics.java_double import java_double
 
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
+_NAME_LENGTH_MAX = 50_000  # Jackson's limit
 # Python's parser uses one stack frame per level, and its caller may already be deep in the stack.
 _FRAMES = 20 * _DEPTH_MAX
 # A string that nothing closes is one, too: else the search would begin again at each quote in it.
@@ -91,11 +92,31 @@ def _decode_first_value(stripped_text: str) -> tuple[Any, int]:
     _check_depth(stripped_text)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     try:
-        return _DECODER.raw_decode(stripped_text)
+        value, end_position = _DECODER.raw_decode(stripped_text)
     except Unfit:
         raise
     except json.JSONDecodeError as error:
         raise Unfit(f"expected JSON: {error.msg} at character {error.pos}") from error
+    if len(stripped_text) > _NAME_LENGTH_MAX:
+        _check_names(value)
+    return value, end_position
+
+
+def _check_names(value: Any) -> None:
+    """Raise Unfit for a field's name that Spark's parser refuses. Not recursive: the value may be deep."""
+    todo_items = [value]
+    while todo_items:
+        next_item = todo_items.pop()
+        if isinstance(next_item, Members):
+            for name, inner_value in next_item:
+                if len(name) > _NAME_LENGTH_MAX:
+                    raise Unfit(
+                        f"expected names of at most {_NAME_LENGTH_MAX} characters, found one of {len(name)}: "
+                        f"{clip_text(name, 40)}"
+                    )
+                todo_items.append(inner_value)
+        elif isinstance(next_item, list):
+            todo_items += next_item
 
 
 def _check_depth(text: str) -> None:

@@ -44,6 +44,7 @@ from lakehouse.formats.values.text_value import (
     INTEGER_BITS,
     NOT_FINITE,
     check_integer_range,
+    float32_of_text,
     parse_binary,
     parse_date,
     parse_decimal,
@@ -152,7 +153,7 @@ def json_reader(type_text: str, *, any_case: bool = False) -> JsonReader:
         case "double":
             return lambda value: _json_double(value, base_name)
         case "float":
-            return lambda value: round_to_float32(_json_double(value, base_name))
+            return _json_float
         case "decimal":
             precision, scale = precision_and_scale(type_text)
             return lambda value: _json_decimal(value, precision, scale)
@@ -224,6 +225,11 @@ def _json_double(value: Any, kind: str) -> float:
     if isinstance(value, str) and value in NOT_FINITE:
         return NOT_FINITE[value]
     raise unfit_value(kind, json_for_reason(value))
+
+
+def _json_float(value: Any) -> float:
+    number = _json_double(value, "float")
+    return float32_of_text(value, number) if isinstance(value, JsonNumber) else round_to_float32(number)
 
 
 def _json_decimal(value: Any, precision: int, scale: int) -> Decimal:

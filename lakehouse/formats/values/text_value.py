@@ -15,15 +15,18 @@ import unicodedata
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
+from math import copysign, inf, isfinite, isinf, nextafter
 from struct import pack, unpack
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from sqlglot import exp
 
 from lakehouse.formats.values.unfit import Unfit, check_number_length, unfit_value
 from lakehouse.plan.expression.schema import base_type, parse_type
+from lakehouse.semantics.blanks import JAVA_BLANKS, SPARK_BLANKS
 from lakehouse.semantics.number_text import NUMBER, exact_decimal
 from lakehouse.semantics.time import iso_text
 
@@ -36,7 +39,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
 _MOMENT = re.compile(
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?\s*([A-Za-z+-].*)?)?)?)?)?)?"
+    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?[\x00-\x20]*([A-Za-z+-].*)?)?)?)?)?)?"
 )
 # As in Java, and with one digit, as in Spark: +1, +01, +1:30, +01:3, +0130, +01:30:15, +013015. Others are of no clear
 # meaning: +530, +010:00.
@@ -49,6 +52,8 @@ _BASE64 = re.compile(r"(?:[\x00-\x20]*[^\x00-\x20]{4})*[\x00-\x20]*")
 _BLANK = re.compile(r"[\x00-\x20]+")
 _LAST_OF_PLANE = "\uffff"  # Java looks at one half of a character beyond it, which is no digit
 _OFFSET_MAX = timedelta(hours=18)
+_FIXED_ZONES = {"EST": -5, "MST": -7, "HST": -10}  # hours, as in Java in all years
+_OF_PYTHON_ALONE = {"ROC", "Factory", "localtime", "posixrules"}
 
 
 def precision_and_scale(kind: str) -> tuple[int, int]:
@@ -75,6 +80,22 @@ def round_to_float32(value: float) -> float:
     return rounded
 
 
+def float32_of_text(text: str, number: float) -> float:
+    """Return the FLOAT nearest to a number's text, as Java's Float.parseFloat. number: the DOUBLE nearest to it.
+
+    That one, rounded again, may be another FLOAT: where it lies in the middle of two of them, the text decides.
+    """
+    rounded = round_to_float32(number)
+    lower, upper = (round_to_float32(nextafter(number, limit)) for limit in (-inf, inf))
+    if lower == upper or not isfinite(number):
+        return rounded
+    ends = (Fraction(copysign(2**128, end) if isinf(end) else end) for end in (lower, upper))
+    exact_number = exact_decimal(text)
+    if sum(ends) != 2 * Fraction(number) or exact_number == Decimal(number):
+        return rounded
+    return upper if exact_number > Decimal(number) else lower
+
+
 def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
     """Return `value` rounded half up to `scale`; raise Unfit if that takes more than `precision` digits."""
     type_label = f"decimal({precision}, {scale})"
@@ -99,7 +120,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
 
 def parse_timestamp(text: str) -> datetime:
     """Return the moment in an ISO text, in UTC; digits after the microseconds are cut off."""
-    moment = _parse_moment(text.strip()) or _parse_moment(iso_text.normal_form(text))
+    moment = _parse_moment(text.strip(SPARK_BLANKS)) or _parse_moment(iso_text.normal_form(text))
     if moment is None:
         raise unfit_value("timestamp", repr(text))
     return moment
@@ -114,7 +135,7 @@ def _parse_moment(text: str) -> datetime | None:
     hour, minute, second = (int(digits or 0) for digits in match.group(4, 5, 6))
     microseconds = int((match[7] or "")[:6].ljust(6, "0"))
     try:
-        time_zone = _parse_zone(match[8].strip()) if match[8] else UTC
+        time_zone = _parse_zone(match[8].strip(JAVA_BLANKS)) if match[8] else UTC
         return datetime(year, month, day, hour, minute, second, microseconds, tzinfo=time_zone).astimezone(UTC)
     except (ValueError, OverflowError, KeyError, OSError):
         return None
@@ -125,7 +146,7 @@ def _parse_zone(zone_name: str) -> tzinfo:
     if zone_name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (match := _OFFSET.fullmatch(zone_name)) is None:
-        return ZoneInfo(zone_name)  # raises KeyError, a ValueError or an OSError for an unknown zone
+        return _named_zone(zone_name)
     parts = _PAIR.findall(match["pairs"]) if match["pairs"] else match["parts"].split(":")
     hours, minutes, seconds = (*map(int, parts), 0, 0)[:3]
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
@@ -134,9 +155,23 @@ def _parse_zone(zone_name: str) -> tzinfo:
     return timezone(-offset if match["sign"] == "-" else offset)
 
 
+def _named_zone(zone_name: str) -> tzinfo:
+    """Return a zone by its name in the tz database. Raises ValueError for names that Java's does not have."""
+    if zone_name in _FIXED_ZONES:
+        return timezone(timedelta(hours=_FIXED_ZONES[zone_name]))
+    if zone_name not in _zone_names():
+        raise ValueError(f"zone {zone_name!r}")
+    return ZoneInfo(zone_name)
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> frozenset[str]:
+    return frozenset(available_timezones()) - _OF_PYTHON_ALONE
+
+
 def parse_date(text: str) -> date:
     """Return the date in an ISO text; for a timestamp's text, the date as written."""
-    match = _DATE.fullmatch(text.strip()) or _DATE.fullmatch(iso_text.normal_form(text))
+    match = _DATE.fullmatch(text.strip(SPARK_BLANKS)) or _DATE.fullmatch(iso_text.normal_form(text))
     if match is None:
         raise unfit_value("date", repr(text))
     year, month, day = match.groups()
@@ -166,7 +201,7 @@ def text_reader(type_text: str) -> Callable[[str], Any]:
     if base_name in INTEGER_BITS:
         return lambda text: _text_integer(text, base_name)
     if base_name == "float":
-        return lambda text: round_to_float32(_text_double(text, base_name))
+        return _text_float
     if base_name == "decimal":
         precision, scale = precision_and_scale(type_text)
         return lambda text: parse_decimal(text.strip(), precision, scale)
@@ -197,6 +232,10 @@ def _text_double(text: str, kind: str) -> float:
         raise unfit_value(kind, repr(text))
     check_number_length(stripped_text)
     return float(stripped_text)
+
+
+def _text_float(text: str) -> float:
+    return float32_of_text(text.strip(), _text_double(text, "float"))
 
 
 def _text_boolean(text: str) -> bool:

@@ -29,7 +29,7 @@ LOGICAL_TYPES = {
     "uuid": ("string", "fixed"),
 }
 # Debezium's types that Avro has no logical type for: (the type, the name here) by "connect.name".
-ISO_TIMESTAMP = "iso-timestamp"
+ISO_TIMESTAMP, ISO_DATE = "iso-timestamp", "iso-date"
 CONNECT_TYPES = {
     "io.debezium.time.Date": ("int", "date"),
     "io.debezium.time.Time": ("int", "time-millis"),
@@ -39,6 +39,7 @@ CONNECT_TYPES = {
     "io.debezium.time.NanoTimestamp": ("long", "timestamp-nanos"),
     "io.debezium.time.ZonedTimestamp": ("string", ISO_TIMESTAMP),
     "io.debezium.time.IsoTimestamp": ("string", ISO_TIMESTAMP),
+    "io.debezium.time.IsoDate": ("string", ISO_DATE),
 }
 REGISTRY_KIND = "AVRO"  # as registries call schemas of Avro
 DEPTH_MAX, TYPES_MAX = 64, 10_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
+from lakehouse.plan.avro.avro_schema import ISO_DATE, ISO_TIMESTAMP, AvroType
 
-_ISO_CONNECT_NAME = "io.debezium.time.ZonedTimestamp"
+_CONNECT_NAMES = {ISO_TIMESTAMP: "io.debezium.time.ZonedTimestamp", ISO_DATE: "io.debezium.time.IsoDate"}
 
 
 def write_avro(avro_type: AvroType) -> Any:
@@ -24,8 +24,8 @@ class _Writer:
     def write(self, avro_type: AvroType, within: str = "") -> Any:
         """Return a type as JSON. within: the namespace of the record around it."""
         logical_part: dict[str, Any] = {"logicalType": avro_type.logical} if avro_type.logical else {}
-        if avro_type.logical == ISO_TIMESTAMP:
-            logical_part = {"connect.name": _ISO_CONNECT_NAME}
+        if avro_type.logical in _CONNECT_NAMES:
+            logical_part = {"connect.name": _CONNECT_NAMES[avro_type.logical]}
         if avro_type.logical == "decimal":
             logical_part |= {"precision": avro_type.precision, "scale": avro_type.scale}
         match avro_type.kind:

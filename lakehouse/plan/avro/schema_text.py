@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
+from lakehouse.plan.avro.avro_schema import ISO_DATE, ISO_TIMESTAMP, AvroType
 from lakehouse.plan.names.field import IDENTIFIER, quote_field, suggest_name
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
@@ -22,7 +22,7 @@ NUMBER_TYPES = {"int": "int", "long": "bigint", "float": "float", "double": "dou
 _PLAIN_TYPES = {**NUMBER_TYPES, "boolean": "boolean", "string": "string", "bytes": "binary", "enum": "string",
                 "fixed": "binary", "null": "string"}  # fmt: skip
 _TIMESTAMPS = (ISO_TIMESTAMP, "timestamp-millis", "timestamp-micros")
-_MOMENT_TYPES = {"date": "date", **dict.fromkeys(_TIMESTAMPS, "timestamp")}
+_MOMENT_TYPES = {"date": "date", ISO_DATE: "date", **dict.fromkeys(_TIMESTAMPS, "timestamp")}
 _NULL = AvroType("null")
 
 
@@ -60,9 +60,11 @@ def type_of_avro(avro_type: AvroType, subject: str) -> str:
         raise PlanError(f"{subject}: {avro_type} is no type of a column. Declare the columns, without this one.")
     own_type = branches[0] if branches else _NULL
     if own_type.logical == "decimal":
-        if own_type.precision > DECIMAL_DIGITS_MAX:
-            raise PlanError(f"{subject}: {own_type} has more than {DECIMAL_DIGITS_MAX} digits. Declare the columns.")
-        return f"decimal({own_type.precision}, {own_type.scale})"
+        # Kafka Connect's converter writes 64 digits for every decimal: each value is judged by its own.
+        precision = min(own_type.precision, DECIMAL_DIGITS_MAX)
+        if own_type.scale > precision:
+            raise PlanError(f"{subject}: {own_type} has more than {precision} digits. Declare the columns.")
+        return f"decimal({precision}, {own_type.scale})"
     match own_type.kind:
         case "record":
             parts = zip(own_type.fields, own_type.parts, strict=True)

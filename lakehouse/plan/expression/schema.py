@@ -25,6 +25,7 @@ from lakehouse.plan.names.field import (
     type_with_field_names,
 )
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.type_words import find_other_type
 from lakehouse.plan.refused.types import check_parameters
 from lakehouse.plan.written.parse import SQLGLOT_FAULTS
 
@@ -54,8 +55,8 @@ NESTING_MAX = 40  # types inside of each other: what is deeper takes a parser mi
 OTHER_TYPES = {
     "varchar": "string", "char": "string", "text": "string", "str": "string", "uuid": "string", "integer": "int",
     "int64": "bigint", "long": "bigint", "int32": "int", "short": "smallint", "byte": "tinyint", "real": "float",
-    "numeric": "decimal(10, 2)", "bool": "boolean", "bytes": "binary", "bytea": "binary", "datetime": "timestamp",
-    "timestamptz": "timestamp", "timestamp_ntz": "timestamp", "time": "string", "json": "string",
+    "bool": "boolean", "bytes": "binary", "bytea": "binary", "datetime": "timestamp",
+    "timestamptz": "timestamp", "timestamp_ntz": "timestamp", "json": "string",
     "list": "array<string>", "record": "struct<a: int>",
 }  # fmt: skip
 
@@ -205,6 +206,9 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
         raise PlanError(too_deep) from error
     except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:
         raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
+    if (other_type := find_other_type(schema_text, is_schema=True)) is not None:
+        word, advised_type = other_type
+        raise PlanError(f"{subject}: {text!r}: found the type {word!r}, expected {advised_type}.")
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
         raise PlanError(f"{subject}: {text!r} is not a schema. {advice}")

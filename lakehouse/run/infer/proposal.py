@@ -15,6 +15,8 @@ from typing import Any
 from lakehouse.errors import ConfigError, NeedsSpark, PlanError, SqlError
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id
 from lakehouse.formats.decode import decode_record
+from lakehouse.formats.values.connect_record import RecordSchema
+from lakehouse.formats.values.connect_value import FieldSchemas, split_payload, type_of_meaning
 from lakehouse.formats.values.json_text import JsonNumber, Members, parse_value
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.ksql.script import Script
@@ -32,6 +34,8 @@ DAY_MS = 24 * 60 * 60 * 1000
 REGISTERED = "registered"  # an id of a registry's schema, and bytes that are no JSON
 ABSENT = "absent"  # no value: a tombstone
 JSON_OBJECT, JSON_BEHIND_ID, OTHER_JSON, TEXT, BYTES = "object", "object behind an id", "other JSON", "text", "bytes"
+FLATTENED = "flattened"  # a change log of rows alone
+DELETED_MARK = "__deleted"  # the field of such a row that says whether it is deleted
 FORMATS = {JSON_OBJECT: "json", JSON_BEHIND_ID: "json_sr", TEXT: "kafka", OTHER_JSON: "kafka", BYTES: "kafka"}
 
 
@@ -183,7 +187,10 @@ def _columns_of_rows(
         evidence = f"{len(rows):,} values are {_WORDS[kind]}"
         return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
     envelope, inner_rows = _unwrap_rows(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
-    columns = _columns_of_objects(inner_rows, is_key=False)
+    is_flattened = envelope == FLATTENED
+    columns = [column for column in _columns_of_objects(inner_rows, is_key=False) if column.field != DELETED_MARK]
+    if envelope:
+        columns = _with_schema_types(columns, _field_schemas(rows, is_change=envelope == "debezium"))
     if not columns and envelope == "debezium":
         raise ConfigError(
             f"topic {topic!r}: its values are changes of a database, and none has an object in after or before. "
@@ -192,7 +199,27 @@ def _columns_of_rows(
         )
     if not columns:
         raise ConfigError(f"topic {topic!r}: its values are JSON objects without a field, so there is no column.")
-    return columns, replace(bare, format=envelope or FORMATS[kind])
+    format = "debezium" if is_flattened else envelope or FORMATS[kind]
+    return columns, replace(bare, format=format, is_flattened=is_flattened)
+
+
+def _field_schemas(rows: Sequence[tuple[Record, Any]], *, is_change: bool) -> FieldSchemas | None:
+    """Return what the newest record says of its row's fields, in the schema beside it; None without one."""
+    schema = RecordSchema(split_payload(rows[-1][1])[0])
+    return schema.after_schemas if is_change else schema.row_schemas
+
+
+def _with_schema_types(columns: list[ProposedColumn], schemas: FieldSchemas | None) -> list[ProposedColumn]:
+    """Return the columns with the types that a schema means: bytes may be a decimal, and a number days."""
+    if schemas is None:
+        return columns
+    meanings = [type_of_meaning(schemas.get(column.field)) for column in columns]
+    return [
+        replace(column, type=FieldType(meaning), evidence=f"{column.evidence}; the schema beside them says {meaning}")
+        if meaning
+        else column
+        for column, meaning in zip(columns, meanings, strict=True)
+    ]
 
 
 def _columns_of_objects(objects: Sequence[Members], *, is_key: bool) -> list[ProposedColumn]:
@@ -216,6 +243,8 @@ def _unwrap_rows(rows: Sequence[tuple[Record, Any]]) -> tuple[str, list[Any]]:
     if sum(map(_is_change, changes)) >= MOSTLY * len(rows):
         images = [change[side] for change in changes for side in ("after", "before") if side in change]
         return "debezium", [image for image in images if isinstance(image, Members)]
+    if sum(DELETED_MARK in change for change in changes) >= MOSTLY * len(rows):
+        return FLATTENED, [Members(change.items()) for change in changes]
     if sum(isinstance(payload, Members) for payload in payloads) >= MOSTLY * len(rows):
         return "connect_json", [payload for payload in payloads if isinstance(payload, Members)]
     return "", [row for _, row in rows]
@@ -298,6 +327,11 @@ def _propose_time(
     rows: Sequence[tuple[Record, Any]], columns: Sequence[ProposedColumn], declared: DeclarationParts
 ) -> tuple[str, list[str]]:
     """Return the field of the event time, "" for the record's own time, and a note that says why."""
+    if declared.is_flattened:
+        return "", [
+            f"The rows have {DELETED_MARK}, as Debezium's ExtractNewRecordState writes it: where it is true, the row "
+            "is deleted."
+        ]
     if declared.is_change_log:
         return "", ["The event time is that of the change in the database (docs/databases.md)."]
     best_count, best_field = 0, ""

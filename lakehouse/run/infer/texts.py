@@ -37,7 +37,7 @@ _TIME_FORMATS = (
 class DeclarationParts:
     """The parts of a declaration. event_time: the topic's field, "" for the record's own time; time_example: a value.
 
-    format: of the values: "debezium" makes it a database's change log.
+    format: of the values: "debezium" makes it a database's change log. is_flattened: of rows alone, without envelopes.
     """
 
     topic: str
@@ -47,6 +47,7 @@ class DeclarationParts:
     key_format: str = "kafka"
     event_time: str = ""
     time_example: str = ""
+    is_flattened: bool = False
 
     @property
     def is_change_log(self) -> bool:
@@ -57,13 +58,18 @@ def declaration_arguments(declared: DeclarationParts) -> dict[str, Any]:
     """Return the arguments of `lh.stream`, or of `lh.debezium`, but the topic."""
     names = _column_names([name for name, _ in (*declared.key, *declared.columns)])
     key_names, value_names = names[: len(declared.key)], names[len(declared.key) :]
-    result = {"key": _schema_text(key_names, declared.key), "schema": _schema_text(value_names, declared.columns)}
+    result: dict[str, Any] = {
+        "key": _schema_text(key_names, declared.key),
+        "schema": _schema_text(value_names, declared.columns),
+    }
     if not _can_name_stream(declared.topic):
         result["name"] = suggest_name(declared.topic)
     if not declared.is_change_log and declared.format != "json":
         result["format"] = declared.format
     if declared.key_format not in ("kafka", *(["debezium"] if declared.is_change_log else [])):
         result["key_format"] = declared.key_format
+    if declared.is_flattened:
+        result["flattened"] = True
     if declared.event_time:
         names_by_field = {field: name for name, (field, _) in zip(value_names, declared.columns, strict=True)}
         result["event_time"] = name_text(names_by_field[declared.event_time])
@@ -94,8 +100,10 @@ def _quote_literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _wrap_literal(text: str) -> str:
-    """Return a text as one literal, or as several that Python joins, each of some columns."""
+def _wrap_literal(text: str | bool) -> str:
+    """Return a text as one literal, or as several that Python joins, each of some columns; and True as it is."""
+    if isinstance(text, bool):
+        return repr(text)
     if len(text) <= WIDTH:
         return _quote_literal(text)
     parts = [""]
@@ -127,6 +135,8 @@ def sql_text(declared: DeclarationParts, *, quoted: bool, timed: bool = True) ->
         properties["KEY_FORMAT"] = declared.key_format.upper()
     if declared.format == "json" and len(declared.columns) == 1:
         properties["WRAP_SINGLE_VALUE"] = "true"
+    if declared.is_flattened:
+        properties["FLATTENED"] = "true"
     if timed and declared.event_time and not declared.is_change_log:
         properties |= _time_properties(declared, quoted)
     texts = [f"{name}={_sql_literal(value)}" for name, value in properties.items()]

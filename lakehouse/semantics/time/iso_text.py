@@ -23,6 +23,11 @@ import re
 
 from lakehouse.semantics.blanks import JAVA_BLANKS
 
+# Names that Java's ZoneId.SHORT_IDS takes for one zone of several, and that the tz database does not have.
+JAVA_SHORT_ZONES = (
+    "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "IET", "IST", "JST",
+    "MIT", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "VST",
+)  # fmt: skip
 # Replacements, in order, for a text that Spark does not read already. Java and Python read these patterns alike, and
 # each takes time in proportion to the text: a record may have megabytes of blanks.
 _BLANK = r"[\x00-\x20]"

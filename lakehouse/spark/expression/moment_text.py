@@ -11,7 +11,10 @@ from lakehouse.semantics.blanks import JAVA_BLANKS
 from lakehouse.semantics.time import iso_text
 
 # No moment for the rule, though Spark reads one: a time without a date would be one of the current day.
-NO_MOMENT = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
+NO_DATE = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
+# Nor is one in a zone by a short name that Java reads as one of several zones: BST is Bangladesh's time, CST Chicago's.
+_SHORT_NAMES = "|".join(iso_text.JAVA_SHORT_ZONES)
+NO_MOMENT = rf"{NO_DATE}|[0-9.][\x00-\x20]*(?:SystemV/|(?:{_SHORT_NAMES})[\x00-\x20\x7f]*$)"
 
 
 def parse_moment(text: Column, kind: str) -> Column:

@@ -15,7 +15,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.formats.avro.read_types import ReadTypes
-from lakehouse.formats.codec.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
+from lakehouse.formats.codec.debezium import (
+    COMMITTED,
+    DELETE,
+    NEW_ROW,
+    ROW_AFTER,
+    TRUNCATE,
+    split_columns,
+    without_marks,
+)
 from lakehouse.formats.codec.debezium_avro import event_columns, is_envelope
 from lakehouse.formats.values.unsent import unsent_values
 from lakehouse.plan.expression.schema import Column as PlanColumn
@@ -81,9 +89,10 @@ class DebeziumAvroPart(AvroPart):
         faults = does_not_fit(values[: _AFTER + 1]) | ~F.coalesce(is_event, F.lit(False))
         # Of a delete nothing else is read.
         faults |= F.coalesce(is_row, F.lit(False)) & does_not_fit(values[_AFTER + 1 :])
-        if not self._options.marks_unsent:
-            for column in self._row_columns:
-                faults |= F.coalesce(is_row & self._is_placeholder(after, column), F.lit(False))
+        # An update may leave a value out where the row keeps it; a new row has none to keep.
+        needs_all = operation.isin(*NEW_ROW) if self._options.marks_unsent else is_row
+        for column in self._row_columns:
+            faults |= F.coalesce(needs_all & self._is_placeholder(after, column), F.lit(False))
         return faults
 
     @property

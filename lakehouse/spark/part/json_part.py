@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from lakehouse.plan.expression.schema import Column as PlanColumn
 from lakehouse.plan.names.field import in_backticks
-from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
+from lakehouse.spark.expression.moment_text import NO_DATE, NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.part import json_written
 from lakehouse.spark.part.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
@@ -34,7 +34,9 @@ OPTIONS = {
 }
 
 # In a text: see `_no_moment`. Spark leaves out blanks, control characters and a sign before a time.
-MAYBE_NO_MOMENT = r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|\\'
+MAYBE_NO_MOMENT = (
+    r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|[0-9.] *(?:[ABCEIJMNPSV][A-Z]{2} *"|SystemV)|\\'
+)
 NUMBER = r"^-?[0-9.eE+-]*$"
 
 
@@ -143,9 +145,8 @@ class JsonPart(Part):
             )
         for moment, moment_type in self._moment_types.items():
             moment_value, moment_text = self.column(moment), self.struct[moment]
-            is_moment = (
-                moment_value.isNotNull() & ~moment_text.rlike(NO_MOMENT) & ~is_outside_years(moment_value, moment_type)
-            )
+            is_other = moment_text.rlike(NO_MOMENT if isinstance(moment_type, TimestampType) else NO_DATE)
+            is_moment = moment_value.isNotNull() & ~is_other & ~is_outside_years(moment_value, moment_type)
             is_unfit = is_unfit | (moment_text.isNotNull() & ~is_moment)
         return is_unfit
 
