@@ -241,20 +241,26 @@ def _group_value(
     return ours.latest(value_sql.text, ignore_nulls=False), value_sql.kind
 
 
-def _check_of_group(node: t.Expr, scope: ColumnScope, group_texts: set[str]) -> None:
-    if isinstance(node, t.Lambda) or _is_aggregate(node):
+def _check_of_group(
+    node: t.Expr, scope: ColumnScope, group_texts: set[str], parameters: frozenset[str] = frozenset()
+) -> None:
+    """Raise SqlError for a column that is none of the group. parameters: the names of the lambdas around the node."""
+    if _is_aggregate(node):
         return
+    if isinstance(node, t.Lambda):
+        parameters |= set(node.names)
+    reads_parameter = t.reads_names(node, parameters)
     is_plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _reads_bounds(node, "")
-    if is_plain and scope.sql(node).text in group_texts:
+    if is_plain and not reads_parameter and scope.sql(node).text in group_texts:
         return
-    if isinstance(node, t.Name) and node.name not in BOUNDS:
+    if isinstance(node, t.Name) and node.name not in BOUNDS and not reads_parameter:
         raise SqlError(
             f"non-aggregate SELECT expression(s) not part of GROUP BY: {node.name}. Either add the column(s) to the "
             "GROUP BY or remove them from the SELECT",
             node.position,
         )
     for part in node.parts():
-        _check_of_group(part, scope, group_texts)
+        _check_of_group(part, scope, group_texts, parameters)
 
 
 def aggregation(call: t.Call, scope: ColumnScope) -> tuple[Aggregation, Kind]:

@@ -91,8 +91,8 @@ def test_golden_cases(spark: SparkSession) -> None:
 @pytest.mark.slow
 def test_golden_cases_without_internals(plain_spark: SparkSession) -> None:
     """Functions in Python stand for Java's. A few cases at a time: each is a long text."""
-    for start in range(0, len(CASES), 40):
-        check_golden_cases(plain_spark, CASES[start : start + 40])
+    for start in range(0, len(CASES), 8):
+        check_golden_cases(plain_spark, CASES[start : start + 8])
 
 
 def in_one_batch(scenario: Scenario) -> Batch:

@@ -72,7 +72,7 @@ def _parse_literal_number(text: str, kind: Kind, position: int) -> int | Decimal
         value = Decimal(text.strip())
     except InvalidOperation:
         raise SqlError(f"invalid input syntax for type {kind}: {text!r}", position) from None
-    if not value.is_finite() or value.adjusted() >= DECIMAL_DIGITS_MAX:
+    if not value.is_finite() or max(value.adjusted(), -int(value.as_tuple().exponent) - 1) >= DECIMAL_DIGITS_MAX:
         raise SqlError(f"invalid input syntax for type {kind}: {text!r}", position)
     is_whole = value == value.to_integral_value() and "." not in text
     return int(value) if is_whole else value

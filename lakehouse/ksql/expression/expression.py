@@ -88,8 +88,11 @@ class ColumnScope:
         return compiled
 
     def within(self, lambda_values: Mapping[str, Sql]) -> ColumnScope:
-        """Return the scope of a lambda's body."""
-        return replace(self, names={**self.names, **lambda_values}, depth=self.depth + 1)
+        """Return the scope of a lambda's body: its parameters hide columns of these names, and what is made of them."""
+        visible = {
+            node: value for node, value in self.precomputed.items() if not t.reads_names(node, lambda_values.keys())
+        }
+        return replace(self, names={**self.names, **lambda_values}, precomputed=visible, depth=self.depth + 1)
 
     # ---- values
 
@@ -156,13 +159,14 @@ class ColumnScope:
             if moment_side.kind.name in k.MOMENTS and text_side.kind == k.STRING and text_side.literal is not None:
                 moment_value = moment_literal(text_side.literal, moment_side.kind, position)
                 return (moment_side, moment_value) if moment_side is left else (moment_value, moment_side)
+        if {left.kind.name, right.kind.name} == {"DATE", "TIMESTAMP"}:  # the cast itself gives null beyond the range
+            left, right = (cast_to_kind(side, k.TIMESTAMP, position) for side in (left, right))
         kinds = {left.kind, right.kind}
         is_comparable = (
             left.kind == right.kind
             or any(operand_kind.is_null for operand_kind in kinds)
             or all(operand_kind.is_number for operand_kind in kinds)
         )
-        is_comparable = is_comparable or {operand_kind.name for operand_kind in kinds} == {"DATE", "TIMESTAMP"}
         unordered_names = {operand_kind.name for operand_kind in kinds} & {"BOOLEAN", "ARRAY", "MAP", "STRUCT"}
         if not is_comparable or (unordered_names and sign in ("<", "<=", ">", ">=")) or any(map(has_map_inside, kinds)):
             raise SqlError(
@@ -194,10 +198,10 @@ class ColumnScope:
     def _compile_between(self, node: t.Between) -> Sql:
         operand = self.sql(node.operand)
         low, high = (as_times(node.operand, bound, operand, self.sql(bound))[1] for bound in (node.low, node.high))
-        low = self._compared_pair(operand, low, ">=", node.low.position)[1]
-        high = self._compared_pair(operand, high, "<=", node.high.position)[1]
+        above, low = self._compared_pair(operand, low, ">=", node.low.position)
+        below, high = self._compared_pair(operand, high, "<=", node.high.position)
         return _negate_if(
-            condition_sql(f"({operand.text} >= {low.text} AND {operand.text} <= {high.text})"), node.is_negated
+            condition_sql(f"({above.text} >= {low.text} AND {below.text} <= {high.text})"), node.is_negated
         )
 
     def _compile_in(self, node: t.In) -> Sql:

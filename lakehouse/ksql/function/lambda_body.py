@@ -52,7 +52,7 @@ def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
     def fails(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> str | None:
         return _failure_condition(node.body, inside(kinds, texts))
 
-    return LambdaSql(variables, body, fails, node.position)
+    return LambdaSql(variables, body, fails, node.position, scope.depth)
 
 
 def _failure_condition(node: t.Expr, scope: LambdaScope) -> str | None:
@@ -134,7 +134,7 @@ def _transformed_map_kind(arguments: Any) -> Kind:
 
 def _pair(function: LambdaSql) -> str:
     """Return a name for a map's entry in a lambda, different from those in the lambdas around it."""
-    return f"_pair_{'_'.join(function.names).lower()}"
+    return f"_pair{function.depth}"
 
 
 def _transform_map(source: Sql, key: LambdaSql, value: LambdaSql) -> str:

@@ -26,12 +26,13 @@ class LambdaFailure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LambdaSql:
-    """An argument such as (x, y) => x + y."""
+    """An argument such as (x, y) => x + y. depth: how many lambdas are around it."""
 
     names: tuple[str, ...]
     body: LambdaBody
     failure_condition: LambdaFailure
     position: int
+    depth: int
 
     def text(self, *kinds: Kind) -> str:
         """Return the lambda as Spark SQL for names of these types."""

@@ -95,35 +95,30 @@ def _null_if_negative(result: str, count: Sql) -> str:
 
 
 def _mask_left(source: Sql, count: Sql, *masks: Sql) -> str:
-    masked = f"concat({_mask_text(f'left({source.text}, {count.text})', masks)}, {_tail(source, count)})"
-    return _null_if_negative(masked, count)
+    left, right = _split_at(source, f"least({count.text}, ksql_length({source.text}))")
+    return _null_if_negative(f"concat({_mask_text(left, masks)}, {right})", count)
 
 
 def _keep_left(source: Sql, count: Sql, *masks: Sql) -> str:
-    masked = f"concat(left({source.text}, {count.text}), {_mask_text(_tail(source, count), masks)})"
-    return _null_if_negative(masked, count)
-
-
-def _tail(source: Sql, count: Sql) -> str:
-    """Return the rest after so many characters; one more than the largest INTEGER would be negative."""
-    if count.literal is not None:
-        return f"substring({source.text}, {count.text} + 1)"
-    return f"right({source.text}, greatest(length({source.text}) - {count.text}, 0))"
-
-
-def _drop_right(source: Sql, count: Sql) -> str:
-    return f"left({source.text}, greatest(length({source.text}) - {count.text}, 0))"
+    left, right = _split_at(source, f"least({count.text}, ksql_length({source.text}))")
+    return _null_if_negative(f"concat({left}, {_mask_text(right, masks)})", count)
 
 
 def _mask_right(source: Sql, count: Sql, *masks: Sql) -> str:
-    return _null_if_negative(
-        f"concat({_drop_right(source, count)}, {_mask_text(f'right({source.text}, {count.text})', masks)})", count
-    )
+    left, right = _split_at(source, f"greatest(ksql_length({source.text}) - {count.text}, 0)")
+    return _null_if_negative(f"concat({left}, {_mask_text(right, masks)})", count)
 
 
 def _keep_right(source: Sql, count: Sql, *masks: Sql) -> str:
-    return _null_if_negative(
-        f"concat({_mask_text(_drop_right(source, count), masks)}, right({source.text}, {count.text}))", count
+    left, right = _split_at(source, f"greatest(ksql_length({source.text}) - {count.text}, 0)")
+    return _null_if_negative(f"concat({_mask_text(left, masks)}, {right})", count)
+
+
+def _split_at(source: Sql, place: str) -> tuple[str, str]:
+    """Return the two parts of a text; place: how many of Java's characters the first one has."""
+    return (
+        f"ksql_substring({source.text}, 0, {place})",
+        f"ksql_substring({source.text}, {place}, ksql_length({source.text}))",
     )
 
 

@@ -122,7 +122,7 @@ class ExpressionReader:
 
     def _read_decimal(self, part: Part, position: int) -> t.Expr:
         value = Decimal(str(part.children[0]))
-        if len(value.as_tuple().digits) > DECIMAL_DIGITS_MAX:
+        if max(len(value.as_tuple().digits), -int(value.as_tuple().exponent)) > DECIMAL_DIGITS_MAX:
             raise SqlError(f"a DECIMAL has at most {DECIMAL_DIGITS_MAX} digits", position)
         return t.Value(value, position=position)
 

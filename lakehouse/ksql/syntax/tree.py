@@ -5,7 +5,7 @@ As in ksqlDB, a name without quotes is in upper case here; a quoted name keeps i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any
@@ -39,11 +39,24 @@ def _expressions_in(value: Any) -> Iterator[Expr]:
             yield from _expressions_in(item)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Value(Expr):
-    """A literal: a text, a whole number, a Decimal, a float, true, false or null."""
+    """A literal: a text, a whole number, a Decimal, a float, true, false or null.
+
+    Literals are equal if they are written alike: 2 and 2.0 are equal in Python, and of two types here.
+    """
 
     value: str | int | Decimal | float | bool | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self._written == other._written
+
+    def __hash__(self) -> int:
+        return hash(self._written)
+
+    @property
+    def _written(self) -> tuple[type, str]:
+        return type(self.value), str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,11 @@ class Name(Expr):
 
     name: str
     source: str | None = None
+
+
+def reads_names(node: Expr, names: Collection[str]) -> bool:
+    """Say whether an expression reads one of these names without a source before it."""
+    return any(isinstance(part, Name) and part.source is None and part.name in names for part in node.walk())
 
 
 @dataclass(frozen=True, slots=True)

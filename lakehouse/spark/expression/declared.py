@@ -30,6 +30,9 @@ from lakehouse.spark.jvm.tree.written_tree import WrittenTree
 BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
 # Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.
 JSON_NAME = re.compile(r"""\["([^"'?]+)"\]""")
+# A date of these may lie in the year 5,881,580. Where Spark itself casts it, to compare it with a timestamp or to put
+# both into one list, it raises, and there is no cast in the tree to guard.
+FAR_DATES = re.compile(r"\b(date_from_unix_date|date_?add|date_sub|add_months|make_date|interval)\b", re.IGNORECASE)
 TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
@@ -50,6 +53,8 @@ def _guarded_column(text: str, *, by_catalyst: bool) -> Column:
 def guarded_tree(text: str) -> Tree:
     """Return the tree of an expression that is null for a record on which it fails."""
     tree = _guard_tree(parse_tree(text))
+    if takes_catalyst() and FAR_DATES.search(text):  # without it, the text would ask first, and compute all twice
+        tree = tree.try_eval()
     return ksql_functions.compute_before_guards(tree) if isinstance(tree, WrittenTree) else tree
 
 

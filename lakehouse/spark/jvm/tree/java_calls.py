@@ -96,8 +96,13 @@ def spark_text(tree: Any) -> Any:
     return invoke_static("org.apache.spark.unsafe.types.UTF8String", "fromString", "string", tree)
 
 
-@lru_cache(maxsize=1)
-def _jackson_mapper() -> Any:
+@lru_cache(maxsize=3)
+def _jackson_mapper(purpose: str) -> Any:
+    """Return a mapper that nothing else has.
+
+    Spark serializes the objects of one expression together. A mapper and its factory refer to each other, so that a
+    reader with the same factory before them would give a mapper whose factory is not yet whole.
+    """
     jackson = active_jvm().com.fasterxml.jackson
     object_mapper = jackson.databind.ObjectMapper()
     object_mapper.enable(jackson.databind.DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
@@ -112,12 +117,12 @@ def us_locale() -> Any:
 
 def jackson_mapper() -> Any:
     """Return Jackson's reader and writer of JSON, which keeps all digits of a number."""
-    return constant_object(_jackson_mapper(), "com.fasterxml.jackson.databind.ObjectMapper")
+    return constant_object(_jackson_mapper("tree"), "com.fasterxml.jackson.databind.ObjectMapper")
 
 
 def jackson_reader(collection: str) -> Any:
     """Return Jackson's reader of a list or a map of JSON values. collection: List or Map."""
-    object_reader = getattr(_jackson_mapper(), f"readerFor{collection}Of")(class_of(NODE))
+    object_reader = getattr(_jackson_mapper(collection), f"readerFor{collection}Of")(class_of(NODE))
     return constant_object(object_reader, "com.fasterxml.jackson.databind.ObjectReader")
 
 
