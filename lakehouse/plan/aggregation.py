@@ -194,7 +194,10 @@ def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> BoundAggr
     """Return a top-k by a field of structs. argument_type: empty if only Spark can tell it."""
     options = dict(aggregation.options)
     types_by_field = field_types(argument_type) if base_type(argument_type) == "struct" else {}
-    if argument_type and not {options["by"], options["by"].lower()} & {*types_by_field}:
+    if options["by"] not in types_by_field:  # names in any case, as everywhere in Spark
+        names_by_lower = {name.lower(): name for name in types_by_field}
+        options["by"] = names_by_lower.get(options["by"].lower(), options["by"])
+    if argument_type and options["by"] not in types_by_field:
         raise PlanError(f"{aggregation}: by={options['by']!r}; expected a field of a struct, found a {argument_type}.")
     if argument_type and (base_name := base_type(types_by_field.get(options["by"], ""))) in ("map", "array", "struct"):
         raise PlanError(f"{aggregation}: a {base_name} has no order; use one of its fields.")

@@ -169,8 +169,14 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
         for table in kept_tables(part):
             if upstream_tables.get(table.name) == table:
                 continue
-            if tables.setdefault(table.name, table) != table:
-                raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
+            if (first_table := tables.setdefault(table.name, table)) == table:
+                continue
+            if replace(table, expectations=()) == replace(first_table, expectations=()):
+                raise PlanError(
+                    f"table {table.name!r} is given with its expectations, and without some of them. expect(...) "
+                    f"returns a new table: use that one everywhere, {table.name} = {table.name}.expect(...)."
+                )
+            raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
         streams.append(stream)
     if not tables and not sinks and not functions:
         raise PlanError("app(): expected at least one table or sink.")

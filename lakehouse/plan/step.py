@@ -7,6 +7,7 @@ after it; it raises PlanError for an impossible step. A step's type decides how 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,7 +229,10 @@ class Rekey(Step):
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         if not keyed:
-            return _select_part(self.columns, read_columns)
+            part, columns_before = _select_part(self.columns, read_columns)
+            # As a key, a number's -0.0 becomes 0.0, also for what reads the column later.
+            zeros = [item for item in self.columns if item.name.lower() in read_columns and _may_have_zeros(item)]
+            return ({"rekey zeros": sql_parts(zeros)} | (part or {}) if zeros else part), columns_before
         key_names = {key_column.name.lower() for key_column in self.columns}
         return {"rekey": sql_parts(self.columns)}, (read_columns - key_names) | columns_read_by(self.expressions)
 
@@ -348,6 +352,12 @@ def _columns_with_types(named_columns: Iterable[Named], shape: Shape) -> list[Co
         Column(named_column.name, expression_type(named_column.expression, shape.columns) or "")
         for named_column in named_columns
     ]
+
+
+def _may_have_zeros(plain_column: Named) -> bool:
+    """Say whether a column that is passed on as it is may have two zeros: 0.0 and -0.0."""
+    types = [column.type for column in plain_column.expression.types]
+    return plain_column.is_plain and any(re.search(r"\b(float|double)\b", type_text) for type_text in types)
 
 
 def _select_part(columns: Iterable[Named], read_columns: set[str]) -> tuple[Json | None, set[str]]:

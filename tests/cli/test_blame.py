@@ -59,9 +59,9 @@ def test_a_person_reads_a_table(story, lakehouse):
     out = lakehouse("blame", "visits", "--key", "dan", "--lake", str(story.root)).out
     assert "│ user=dan │ n=1, place=p1 │ clicks/1@2 │ 1970-01-01 00:00:00.350Z │ dan     │ d0        │" in out
     out = lakehouse("blame", "visits", "--key", "bob", "--lake", str(story.root)).out
-    assert out == "visits has no row of key bob at its newest version.\n"
+    assert out == "visits has no row of key 'bob' at its newest version.\n"
     out = lakehouse("blame", "visits", "--key", "cat", "--tick", "1", "--lake", str(story.root)).out
-    assert out == "visits has no row of key cat at tick 1.\n"
+    assert out == "visits has no row of key 'cat' at tick 1.\n"
 
 
 def test_a_row_whose_record_is_not_in_this_lake(tmp_path, lakehouse):

@@ -127,3 +127,12 @@ def test_values_of_options_are_the_same_in_every_process() -> None:
     assert zero({"a": 1, "b": [Decimal("1.0")]}, both) == zero({"b": [Decimal("1.0")], "a": 1}, both)
     assert zero(0.0, "double") != zero(-0.0, "double")
     assert len({value_text(value) for value in (0, 0.0, -0.0, "0", None, False, Decimal(0))}) == 7
+
+
+def test_a_key_loses_the_sign_of_zero() -> None:
+    stream = lh.stream("s", key="k string", schema="c string, d double, n bigint")
+    for column, is_equal in (("d", False), ("n", True)):
+        rekeyed, plain = (
+            origin.group_by("c").agg(x=lh.collect_list(column)).table("t") for origin in (stream.rekey(column), stream)
+        )
+        assert (table_fingerprint(rekeyed) == table_fingerprint(plain)) is is_equal

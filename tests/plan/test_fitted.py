@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lakehouse as lh
@@ -25,6 +26,8 @@ FITS: list[tuple[str, Any, Any]] = [
     ("timestamp", MOMENT.astimezone(timezone(timedelta(hours=3))), MOMENT),
     ("array<double>", (1, None), [1.0, None]), ("map<string, int>", {"a": 1.0}, {"a": 1}),
     ("struct<n: bigint, x: double>", {"n": 1}, {"n": 1, "x": None}), ("struct<n: bigint>", None, None),
+    ("bigint", np.int64(3), 3), ("array<float>", [np.float32(0.1)], [0.10000000149011612]),
+    ("boolean", np.bool_(True), True), ("string", np.str_("a"), "a"),
 ]  # fmt: skip
 UNFIT: list[tuple[str, Any]] = [
     ("bigint", 1.5), ("bigint", 2**63), ("bigint", "1"), ("bigint", True), ("int", 2**31), ("double", "x"),
@@ -32,7 +35,9 @@ UNFIT: list[tuple[str, Any]] = [
     ("decimal(4, 2)", Decimal("NaN")), ("string", 1), ("boolean", 1), ("date", MOMENT),
     ("timestamp", date(2020, 1, 1)),
     ("array<int>", "ab"), ("map<string, int>", {None: 1}), ("struct<n: bigint>", [1]),
-    ("struct<n: bigint>", {"n": "x"}), ("string", "a\ud800"), ("map<string, int>", {"\udc00": 1}),
+    ("struct<n: bigint>", {"n": "x"}), ("struct<n: bigint, m: bigint>", {"N": 1}),
+    ("struct<n: bigint>", {"n": 1, "m": 2}),
+    ("bigint", np.float64(1.5)), ("string", "a\ud800"), ("map<string, int>", {"\udc00": 1}),
     ("array<struct<s: string>>", [{"s": "\udfff"}]), ("decimal(38, 2)", Decimal("1e50")),
     ("decimal(38, 2)", Decimal("1e999999999")), ("decimal(4, 2)", Decimal("1e-999999999")),
 ]  # fmt: skip

@@ -94,6 +94,10 @@ def test_what_it_uses_of_its_own_file_belongs_to_it(tmp_path: Path) -> None:
 # A file with a function f, and what is written for § in it.
 CLASS = "class C:\n    def __init__(self, n): self.n = n\n    def by(self, x): return x * self.n\n"
 RATES = "from collections import namedtuple\nR = namedtuple('R', 'n')(§)\n"
+WRAPPER = (
+    "import functools\nclass D:\n    def __init__(self, g):\n        functools.update_wrapper(self, g)\n"
+    "        self.g = g\n    def __call__(self, x): return self.g(x)"
+)
 OTHER_VALUES = {
     "Decimal": ("from decimal import Decimal\nR = Decimal('§')\ndef f(x): return x * R\n", "1.1", "1.2"),
     "pattern": ("import re\nR = re.compile('§')\ndef f(x): return R.sub('', x)\n", "a", "b"),
@@ -126,6 +130,27 @@ OTHER_VALUES = {
     "range": ("R = range(§)\ndef f(x): return x in R\n", "1", "2"),
     "read only": ("from types import MappingProxyType as M\nR = M({'a': §})\ndef f(x): return R[x]\n", "1", "2"),
     "arrow": ("import pyarrow as pa\nR = pa.array([0] * 2000 + [§] + [0] * 2000)\ndef f(x): return R\n", "1", "2"),
+    "factory": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n"
+                "    n: dict = dataclasses.field(default_factory=lambda: {'a': §})\ndef f(x): return x * C().n['a']\n",
+                "1", "2"),
+    "compared field": ("import dataclasses\n@dataclasses.dataclass\nclass C:\n"
+                       "    n: int = dataclasses.field(default=0, compare=§)\ndef f(x): return C(x) == C(1)\n",
+                       "True", "False"),
+    "ordered": ("import dataclasses\n@dataclasses.dataclass(order=§)\nclass C:\n    n: int = 0\n"
+                "def f(x): return C(x) < C(1)\n", "True", "False"),
+    "decorator object": (f"{WRAPPER} * §\n@D\ndef f(x): return x\n", "1", "2"),
+    "decorated object": (f"{WRAPPER}\n@D\ndef h(x): return x * §\ndef f(x): return h(x)\n", "1", "2"),
+    "dispatch": ("import functools\n@functools.singledispatch\ndef g(x): return x * §\ndef f(x): return g(x)\n",
+                 "1", "2"),
+    "dispatched": ("import functools\n@functools.singledispatch\ndef g(x): return x\n@g.register\n"
+                   "def _(x: int): return x * §\ndef f(x): return g(x)\n", "1", "2"),
+    "context": ("import contextlib\n@contextlib.contextmanager\ndef g(x): yield x * §\n"
+                "def f(x):\n    with g(x) as y: return y\n", "1", "2"),
+    "decorator of another file": ("from tests.decorators import repeat\n@repeat(2)\ndef g(x): return x * §\n"
+                                  "def f(x): return g(x)\n", "1", "2"),
+    "its option": ("from tests.decorators import repeat\n@repeat(§)\ndef g(x): return x\ndef f(x): return g(x)\n",
+                   "1", "2"),
+    "two underscores": ("__R = §\ndef f(x): return x * __R\n", "1", "2"),
     "numpy": ("import numpy as np\nR = np.array([0] * 2000 + [§] + [0] * 2000)\ndef f(x): return R\n", "1", "2"),
 }  # fmt: skip
 
@@ -138,6 +163,14 @@ def test_a_value_of_any_type_belongs_to_the_function_that_uses_it(tmp_path: Path
         for value, end in [(was, ""), (was, "\n# nothing\n"), (now, "")]
     )
     assert (first == again, first == changed) == (True, False)
+
+
+def test_a_decorator_that_counts_its_calls_does_not_change_a_digest(tmp_path: Path) -> None:
+    text = "from tests.decorators import repeat\n@repeat(2)\ndef g(x): return x * 3\ndef f(x): return g(x)\n"
+    function = module(tmp_path, text)["f"]
+    before = function_digest(function)
+    assert function(2) == 18
+    assert function_digest(function) == before
 
 
 def test_an_attribute_is_no_value_of_the_file(tmp_path: Path) -> None:

@@ -14,9 +14,29 @@ import lakehouse as lh
 from lakehouse.errors import LakehouseError, NoSuchStep, PlanError
 
 ORDERS: Any = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2), city string")
+DEEP: Any = lh.stream(
+    "deep",
+    key="id string",
+    schema="st struct<x: int, inner: struct<city: string>>, xs array<int>, places array<struct<city: string>>, "
+    "m map<string, struct<city: string>>",
+)
 LAST: Any = ORDERS.latest("last")
 GROUPED: Any = ORDERS.group_by("city")
 AGGREGATED: Any = GROUPED.agg(n=lh.count())
+
+
+def test_words_of_types_may_be_names() -> None:
+    schema = "`time` string, number int, bit struct<time: int, int8 array<string>>, n numeric(10, 2), x int from 'dec'"
+    stream: Any = lh.stream("o", key="id string", schema=schema)
+    assert stream.columns[-2].type == "decimal(10, 2)"
+    selected = stream.select(x="struct(x AS time)", y="cast(n AS numeric(8, 2)) + number", z="x + 1")
+    assert [column.name for column in selected.columns] == ["id", "x", "y", "z"]
+
+
+def test_fields_and_elements_that_are_there_are_read() -> None:
+    for text in ("st.X", "st.inner.city", "st['x']", "places.city", "places[0].city", "m.a.city", "m['a'].city",
+                 "xs[0]", "transform(places, st -> st.city)", "transform(xs, st -> st + 1)"):  # fmt: skip
+        DEEP.select(a=text)
 
 
 def typed(schema: str) -> Callable[[], object]:
@@ -29,6 +49,15 @@ WORDS = (
     (typed("a string, b array<intt>"), r"column 'b': unknown type 'intt'. Did you mean 'int'\?"),
     (typed("a struct<x: int, y: txt>, b int"), r"column 'a': unknown type 'txt'"),
     (typed("a decimal(10, 2), b varchar(10)"), r"column 'b': unknown type 'varchar\(10\)'. Did you mean 'string'\?"),
+    (typed("a string, b number"), r"found the type 'number', expected a decimal with its digits: 'decimal\(10, 2\)'"),
+    (typed("a array<map<string, time>>"), r"found the type 'time', expected 'string', or 'bigint' for Debezium's"),
+    (typed("a struct<int8: int8>"), r"found the type 'int8', expected 'bigint' for PostgreSQL's"),
+    (typed("a bit from 'b'"), r"found the type 'bit', expected 'boolean'"),
+    (lambda: ORDERS.select(x="cast(amount * 2 AS numeric)"), r"found the type 'numeric', expected a decimal"),
+    (lambda: ORDERS.select(x="try_cast(city AS array<time>)"), r"found the type 'time', expected 'string'"),
+    (lambda: ORDERS.filter("cast('12:30' AS time) > cast(city AS time)"), r"found the type 'time', expected 'string'"),
+    (lambda: ORDERS.select(x="city::int8"), r"found the type 'int8', expected 'bigint'"),
+    (lambda: ORDERS.cast(city="time"), r"cast: .*found the type 'time'"),
     (typed("a string, b decimal(10, 2"), r"it has 1 '\(' and 0 '\)'"),
     (lambda: lh.stream("o", key="id strng", schema="a int"), r"key: .*unknown type 'strng'. Did you mean 'string'\?"),
     (lambda: lh.stream("o", key="id string", schema="a int", format="jsn"), r"Did you mean 'json'\?"),
@@ -41,6 +70,14 @@ WORDS = (
     (lambda: ORDERS.rename(city="amount"), "orders': rename: 'city' can't become 'amount': there is a column 'amount'"),
     (lambda: ORDERS.cast(citty="int"), r"orders': cast: .*Did you mean 'city'\?"),
     (lambda: ORDERS.cast(city="itn"), r"orders': cast: .*column 'city': unknown type 'itn'. Did you mean 'int'\?"),
+    (lambda: DEEP.select("st.y AS x"), r"reads the field 'y' of st, which does not exist. There are: x, inner\."),
+    (lambda: DEEP.select("st.inner.zip AS x"), r"the field 'zip' of st.inner, which .* There are: city\."),
+    (lambda: DEEP.select("st['y'] AS x"), r"found 'y' as a field of st; expected one of x, inner, as in st.x"),
+    (lambda: DEEP.select("xs.nothing AS x"), r"reads the field 'nothing' of xs, whose type int has none"),
+    (lambda: DEEP.select("places.zip AS x"), r"reads the field 'zip' of places, which does not exist"),
+    (lambda: DEEP.select("m.a.zip AS x"), r"reads the field 'zip' of m.a, which does not exist"),
+    (lambda: DEEP.filter("id[0] = 'a'"), r"found id of type string; expected an array or a map"),
+    (lambda: DEEP.group_by("id").agg(n=lh.latest("xs")).having("n.x = 1"), r"reads the field 'x' of n"),
     (lambda: ORDERS.drop("customer", "amount", "city"), "orders': drop: no column is left"),
     (lambda: GROUPED.agg(n=lh.sum("city")), "orders': agg: sum.city. AS n sums a string"),
     (lambda: GROUPED.agg(lh.count()), r"found count\(\*\) without a name. Name each aggregate: n=lh.count"),

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog, open_log
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
+from lakehouse.lake.moment.offsets import last_tick_before
 
-from ..written_commits import batch, commit_text
+from ..written_commits import batch, commit_text, tick_text
 
 COMMITS = 20_000
 
@@ -85,6 +87,17 @@ def test_commits_that_are_not_read_change_no_answer(data: st.DataObject, newest:
     past = [item for item in every if item.tick > tick][:1]
     upto = [item for item in every if item.tick <= tick][-1:]
     assert some == upto + past
+
+
+def test_offsets_of_a_recreated_topic_lie_after_all_of_the_earlier_one() -> None:
+    """Ticks 1 and 2 are of a deleted topic, 3 and 4 of the present one: its offset 1 lies between 2 and 4."""
+    ends = [("old", 1), ("old", 30), ("new", 1), ("new", 3)]
+    texts = [
+        json.dumps({"commitInfo": {"userMetadata": tick_text(tick, {"t": TopicState(topic_id, {0: end}, {0: tick})})}})
+        for tick, (topic_id, end) in enumerate(ends, 1)
+    ]
+    log = CommitLog(lambda version: iter([texts[version]]), len(texts) - 1, "ingest")
+    assert [last_tick_before(log, {"t": {0: offset}}) for offset in (0, 1, 2, 3, 30)] == [2, 3, 3, 4, 4]
 
 
 def test_a_commit_of_others_says_nothing_of_ours_and_a_missing_table_has_no_log(tmp_path) -> None:

@@ -83,7 +83,7 @@ def test_the_stages_of_a_replay(layout: Layout) -> None:
 
 def test_records_that_were_fixed_before_are_refused_or_left_out(layout: Layout) -> None:
     decide(layout, 4, "fixed", "newest sums", FIXES[:1], stream="orders")
-    with pytest.raises(PlanError, match=r"record 0@0 \(topic id id-1\) was fixed before; --open or --again leaves"):
+    with pytest.raises(PlanError, match=r"record orders/0/0 was fixed before; --open or --again leaves"):
         planned(layout)
     again = planned(layout, again=True)
     assert (again.stages[0], again.basis.decided_tick) == (KeepFixes("orders", FIXES[1:]), 4)

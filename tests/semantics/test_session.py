@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.semantics.aggregate.custom import Custom
 from lakehouse.semantics.operators.cell import Arrival, Cells
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.time.window import Session, Span
@@ -38,6 +39,18 @@ def test_a_record_between_two_sessions_absorbs_both() -> None:
         (Span(10, 12), None, 12),
         (Span(1, 12), [1, 3, 10, 12, 7], 12),
     ]
+
+
+def test_a_session_that_grows_is_merged_with_nothing() -> None:
+    """A user's own merge may fail on an empty accumulator; nothing of the session may be lost by that."""
+    least = Custom(
+        initial=None,
+        function=lambda seen, n: n if seen is None else min(seen, n),
+        merge_accumulators=lambda earlier, later: min(earlier, later),
+    )
+    _, steps, _ = applied(Sessions((least,), Session(5, 100)), [5, 7, 9, 18, 14])
+    assert shown(steps[2])[-1] == (Span(5, 9), 5, 9)
+    assert shown(steps[4])[-1] == (Span(5, 18), 5, 18)
 
 
 def test_a_gap_exactly_equal_to_the_limit_merges_and_one_more_does_not() -> None:

@@ -78,7 +78,7 @@ def test_a_rule_is_turned_on_and_its_records_are_fixed(spark: SparkSession, tmp_
     }  # fmt: skip
 
     rome = fixed_records(layout, after, "orders", QuarantineChoice(reason="sounds"), leave_unchanged)
-    with pytest.raises(PlanError, match="does not fit with its new bytes either"):
+    with pytest.raises(PlanError, match="the new bytes do not fit either"):
         lake.replay(after, "orders", rome.fixed)
     fixes = fixed_records(
         layout, after, "orders", QuarantineChoice(reason="positive"),

@@ -90,6 +90,7 @@ def test_rules_are_declared_with_care():
 def test_a_row_is_judged_as_it_stands_after_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Oslo's sum is below 0 within a batch, and not after it; Rome's after the second, with the first's records."""
     table = BY_CITY.table("totals").expect("positive", "total > 0", otherwise="warn")
+    table = table.expect("few", "n < 1000", otherwise="warn")  # never unmet, of a column that is never null
     app = lh.app(table)
     write_bronze(
         open_lake(spark, Layout(str(tmp_path))), app,
@@ -112,7 +113,7 @@ def test_a_rule_that_fails_stops_before_the_commit_until_a_record_corrects_the_r
     spark: SparkSession, tmp_path: Path
 ) -> None:
     plain = BY_CITY.table("totals")
-    table = plain.expect("positive", "total > 0")
+    table = plain.expect("few", "n < 1000").expect("positive", "total > 0")
     app, layout = lh.app(table), Layout(str(tmp_path))
     write_bronze(
         open_lake(spark, layout), app,

@@ -89,6 +89,8 @@ def choice_of_options(
 
     start_ms = None if start is None else time_ms(start, "--from")
     end_ms = None if end is None else time_ms(end, "--to")
+    if start_ms is not None and end_ms is not None and start_ms > end_ms:
+        raise ConfigError(f"--from {start} --to {end}: expected the earlier time first.")
     return QuarantineChoice(reason, tuple(map(_parse_place, positions or ())), start_ms, end_ms, is_open)
 
 

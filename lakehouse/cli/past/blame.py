@@ -56,7 +56,7 @@ def blame(
         for row in blamed_rows:
             show.print_json(row)
     elif not blamed_rows:
-        show.say(f"{table} has no row of key {key} at {past_moment or 'its newest version'}.")
+        show.say(f"{table} has no row of key {key!r} at {past_moment or 'its newest version'}.")
     else:
         columns = ("key", "value", "record", "timestamp", "its key", "its value")
         table_rows = [(show.pairs(row["key"]), show.pairs(row["value"]), *_record_columns(row)) for row in blamed_rows]

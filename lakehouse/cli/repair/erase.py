@@ -85,8 +85,14 @@ def erase(
 
         application = load_app(app_of(app, settings))
         if plan:
-            erasure_plan = lake_api.plan_erasure(application, keys, named_by=named_by or (), records=records)
+            erasure_plan = lake_api.plan_erasure(
+                application, keys, named_by=named_by or (), records=records, values=value or (), reason=why
+            )
             _show_plan(erasure_plan, json=json)
+            if not rebuild_reverted:
+                from lakehouse.run.erase.erasure import refuse_reverted
+
+                refuse_reverted(erasure_plan.reverted)
             return
         outcome = lake_api.erase(
             application,

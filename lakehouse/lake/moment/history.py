@@ -90,9 +90,11 @@ class History:
             if version_number is None
             else f"is version {version_number}, whose files are gone (VACUUM)"
         )
-        nearest = " and ".join(filter(None, self._nearest_moments(moment)))
+        nearest = list(filter(None, self._nearest_moments(moment)))
         return f"{self.label} at {moment} {explanation}. " + (
-            f"The nearest are {nearest}." if nearest else "No version near it is known."
+            f"The nearest {'is' if len(nearest) == 1 else 'are'} {' and '.join(nearest)}."
+            if nearest
+            else "No version near it is known."
         )
 
     def _nearest_moments(self, moment: At) -> tuple[str | None, str | None]:

@@ -142,10 +142,14 @@ def walk_ticks_at_offsets(
 
 def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
     """Return the last tick after which bronze had no record at or after these offsets."""
+    present_ids: dict[str, str] = {}
     for commit in bronze_log.walk_back():
         coverage = tick_coverage(commit)
-        if coverage is not None and all(
-            _is_at_or_before(_reached_offsets(coverage, topic), partition_offsets)
+        if coverage is None:
+            continue
+        present_ids = {topic: state.id for topic, state in coverage.topics.items()} | present_ids
+        if all(
+            _is_at_or_before(_reached_offsets(coverage, topic, present_ids.get(topic)), partition_offsets)
             for topic, partition_offsets in offsets.items()
         ):
             return coverage.tick
@@ -160,8 +164,13 @@ def _next_offset(ends_by_topic: Mapping[str, TopicEnds], topic: str, partition: 
     return ends_by_topic[topic].next.get(partition, 0) if topic in ends_by_topic else 0
 
 
-def _reached_offsets(coverage: TickCoverage, topic: str) -> Mapping[int, int]:
-    """Return the first offset not yet taken in, for each partition with records."""
+def _reached_offsets(coverage: TickCoverage, topic: str, present_id: str | None = None) -> Mapping[int, int]:
+    """Return the first offset not yet taken in, for each partition with records.
+
+    present_id: the topic's id. The records of an earlier topic of this name came before all offsets of the present one.
+    """
+    if present_id is not None and topic in coverage.topics and coverage.topics[topic].id != present_id:
+        return {}
     return {p: n for p, n in coverage.next_offsets(topic).items() if n}
 
 

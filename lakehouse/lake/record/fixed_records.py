@@ -55,10 +55,19 @@ def read_fixed_in_table(layout: Layout, table: str) -> dict[Identity, FixedBytes
     return {identity: FixedBytes(*identity, row["key"], row["value"]) for _, identity, row in fixes}
 
 
-def format_identities(identities: Sequence[Identity]) -> str:
-    """Return the first of these records as a text."""
-    shown_texts = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
-    return ", ".join(shown_texts) + (", ..." if len(identities) > len(shown_texts) else "")
+def format_identities(topic: str, identities: Sequence[Identity]) -> str:
+    """Return the first of these records as a text: "record orders/0/27", as --position takes it; "records ...".
+
+    A topic that was recreated has its id, too, if the records are of several.
+    """
+    shown_identities = identities[:5]
+    topic_ids = {topic_id for topic_id, _, _ in shown_identities}
+    shown_texts = [
+        f"{topic}@{topic_id}/{partition}/{offset}" if len(topic_ids) > 1 else f"{topic}/{partition}/{offset}"
+        for topic_id, partition, offset in shown_identities
+    ]
+    rest = ", ..." if len(identities) > len(shown_texts) else ""
+    return f"record{'s' * (len(identities) > 1)} {', '.join(shown_texts)}{rest}"
 
 
 def _read_fixes(

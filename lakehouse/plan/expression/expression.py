@@ -19,10 +19,21 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan.expression import type_checks
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, check_name, is_same_type, sql_type
+from lakehouse.plan.expression.schema import (
+    PRIMITIVE_TYPES,
+    PSEUDO_COLUMNS,
+    Column,
+    base_type,
+    check_name,
+    field_types,
+    is_same_type,
+    item_type,
+    sql_type,
+)
 from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
+from lakehouse.plan.refused.type_words import find_other_type
 from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
@@ -128,6 +139,9 @@ def _parse_text(sql_text: str) -> exp.Expression:
         if isinstance(node, REFUSED_NODES):
             raise _refusal_error(sql_text, node.sql("spark"))
     _check_functions(sql_text)
+    if (other_type := find_other_type(sql_text, is_schema=False)) is not None:
+        word, advised_type = other_type
+        raise ExpressionError(f"expression {sql_text!r}: found the type {word!r}, expected {advised_type}.")
     return tree
 
 
@@ -254,9 +268,11 @@ def _text_without_alias(sql_text: str) -> str:
 def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sql_text: str) -> None:
     known_names = [column.name for column in columns]
     lowered_names = {name.lower() for name in known_names} | set(PSEUDO_COLUMNS)
-    lowered_names |= {
+    parameters = {
         parameter.name.lower() for lambda_node in tree.find_all(exp.Lambda) for parameter in lambda_node.expressions
     }
+    lowered_names |= parameters
+    types_by_name = {column.name.lower(): column.type for column in columns if column.name.lower() not in parameters}
     written = _tree_as_written(sql_text)
     for column in written.find_all(exp.Column):
         if (name := root_name(column)).lower() not in lowered_names:
@@ -265,9 +281,38 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
                 f"exist.{suggest_near(name, [*known_names, *PSEUDO_COLUMNS])} "
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
+        if (fault := _fault_of_fields(column, types_by_name.get(name.lower(), ""))) is not None:
+            raise ExpressionError(f"{subject}: {sql_text!r} {fault}")
     _check_lambdas(subject, sql_text)
     check_constants(written, subject, sql_text)
     type_checks.check_types(tree, columns, subject, sql_text)
+
+
+def _fault_of_fields(column: exp.Column, column_type: str) -> str | None:
+    """Return what is wrong with a reference such as `a.b.c`; None if nothing is. column_type: of `a`; "" if unknown."""
+    known_part, known_type = root_name(column), column_type
+    for part in column.parts[1:]:
+        base_name = base_type(known_type)
+        if base_name == "array":  # the field of each element
+            known_type = item_type(known_type)
+            base_name = base_type(known_type)
+        if base_name == "map":
+            known_type = item_type(known_type)
+        elif base_name == "struct":
+            types_by_name = field_types(known_type)
+            own_name = next((name for name in types_by_name if name.lower() == part.name.lower()), None)
+            if own_name is None:
+                return (
+                    f"reads the field {part.name!r} of {known_part}, which does not exist."
+                    f"{suggest_near(part.name, types_by_name)} There are: {', '.join(types_by_name)}."
+                )
+            known_type = types_by_name[own_name]
+        elif base_name in PRIMITIVE_TYPES:
+            return f"reads the field {part.name!r} of {known_part}, whose type {known_type} has none."
+        else:
+            return None
+        known_part += f".{part.name}"
+    return None
 
 
 def _check_lambdas(subject: str, sql_text: str) -> None:

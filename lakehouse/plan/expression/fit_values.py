@@ -37,7 +37,12 @@ class TypeFit:
 @lru_cache(maxsize=256)
 def _fit_or_null(type_text: str) -> Callable[[Any], Any]:
     value_fit = _fit_of_type(type_text)
-    return lambda value: None if value is None else value_fit(value)
+    return lambda value: None if value is None else value_fit(_python_value(value))
+
+
+def _python_value(value: Any) -> Any:
+    """Return a number of numpy as one of Python."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 
 def _fit_of_type(type_text: str) -> Callable[[Any], Any]:
@@ -55,15 +60,20 @@ def _fit_of_type(type_text: str) -> Callable[[Any], Any]:
     tree = parse_type(type_text)
     if base_name == "struct":
         field_fits = {item.name: _fit_or_null(item.args["kind"].sql("spark")) for item in tree.expressions}
-        return lambda value: {
-            name: field_fit(_require_type(value, Mapping).get(name)) for name, field_fit in field_fits.items()
-        }
+        return lambda value: _fit_struct(value, field_fits)
     inner_fits = [_fit_or_null(item.sql("spark")) for item in tree.expressions]
     if base_name == "array":
         return lambda value: [inner_fits[0](item) for item in _require_type(value, (list, tuple))]
     return lambda value: {
         _require_key(inner_fits[0](k)): inner_fits[1](v) for k, v in _require_type(value, Mapping).items()
     }
+
+
+def _fit_struct(value: Any, field_fits: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """Return a struct; a field that is left out is null. Raises ValueError for a field that the type does not have."""
+    if unknown_names := _require_type(value, Mapping).keys() - field_fits.keys():
+        raise ValueError(f"found the field {min(map(str, unknown_names))!r}, expected {', '.join(field_fits)}")
+    return {name: field_fit(value.get(name)) for name, field_fit in field_fits.items()}
 
 
 def _require_type(value: Any, python_type: Any) -> Any:

@@ -2,13 +2,15 @@
 
 The digest covers the function's own source, its defaults, the values in its closure, and what it uses of its own file:
 functions, classes, and values of any type, by what they hold. Comments, formatting, the function's name and the version
-of Python do not count. Anything from another file counts by its name: the digest does not follow imports.
+of Python do not count. Anything from another file counts by its name: the digest does not follow imports. A decorator
+from another file counts by its name, with the functions of the own file that it was given.
 """
 
 from __future__ import annotations
 
 import ast
 import copyreg
+import dataclasses
 import dis
 import enum
 import functools
@@ -16,13 +18,14 @@ import hashlib
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from lakehouse.plan.spark_functions.record import word_set
 
 DIGITS = 8
+_CACHED = type(functools.cache(len))
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Attributes that Python itself puts into a class, or that do not change the behaviour of its instances.
 CLASS_NOISE = word_set(
@@ -87,7 +90,7 @@ class _Reader:
         used_globals = {
             name: self._global_text(own_globals[name], module, code)
             for name in sorted({*_global_names(code)})
-            if name in own_globals and not name.startswith("__")
+            if name in own_globals and not (name.startswith("__") and name.endswith("__"))
         }
         return _hash_parts(
             [_function_source(code) or _byte_code_text(code), self.text(bound_values, module), repr(used_globals)]
@@ -97,13 +100,39 @@ class _Reader:
         """Return what a function uses of its file as text; a function that the file imports is its name."""
         value_code = getattr(value, "__code__", None)
         if isinstance(value_code, CodeType) and value_code.co_filename != code.co_filename:
-            return _qualified_name(value)
+            wrapped_texts = self._wrapped_texts(value, module, code.co_filename)
+            if not wrapped_texts:
+                return _qualified_name(value)
+            return f"{value_code.co_qualname} {' '.join(wrapped_texts)}"
         return self.text(value, module)
+
+    def _wrapped_texts(self, wrapper: Any, module: str, file_name: str) -> list[str]:
+        """Return what a decorator of another file holds, if it holds a function of this one; else nothing.
+
+        Numbers and texts are its options. Other objects may be its caches, which change from call to call.
+        """
+        functions: list[Any] = []
+        options: list[str] = []
+        known, todo = [wrapper], [wrapper]
+        while todo:
+            outer = todo.pop()
+            cells = zip(outer.__code__.co_freevars, outer.__closure__ or (), strict=True)
+            held = {name: _cell_content(cell) for name, cell in cells} | vars(outer)
+            for name, item in sorted(held.items()):
+                if item is None or type(item) in (str, bytes, int, float, bool):
+                    options += [] if name in functools.WRAPPER_ASSIGNMENTS else [f"{name}={item!r}"]
+                # A registry has functions by their arguments' types.
+                for inner in item.values() if isinstance(item, Mapping) else (item,):
+                    if not isinstance(inner, FunctionType) or any(inner is one for one in known):
+                        continue
+                    known.append(inner)
+                    (functions if inner.__code__.co_filename == file_name else todo).append(inner)
+        return [*options, *sorted(self.text(function, module) for function in functions)] if functions else []
 
     def _callable_digest(self, function: Any) -> str:
         """Return a callable object by its class and what it holds; a class, or a function in C, by its name."""
-        if callable(wrapped := getattr(function, "__wrapped__", None)):  # functools.cache
-            return self.digest(wrapped)
+        if isinstance(function, _CACHED):
+            return self.digest(function.__wrapped__)
         owner = getattr(function, "__self__", None)
         if isinstance(function, type) or (
             isinstance(function, BuiltinFunctionType) and (owner is None or isinstance(owner, ModuleType))
@@ -141,6 +170,8 @@ class _Reader:
                 return f"{self._class_text(type(value), module)} {reduced or ADDRESS.sub('', repr(value))}"
             maker, arguments, *rest = reduced
             state, items, pairs, *_ = (*rest, None, None, None)
+            if isinstance(state, dict):  # an object around a function may have its name and its docstring
+                state = {name: item for name, item in state.items() if name not in functools.WRAPPER_ASSIGNMENTS}
             maker_text = self._class_text(maker, module) if isinstance(maker, type) else _qualified_name(maker)
             return f"{maker_text} {self.text([arguments, state, list(items or ()), list(pairs or ())], module)}"
         finally:
@@ -169,7 +200,7 @@ class _Reader:
 def _class_attributes(value: type) -> dict[str, Any]:
     """Return what a class says, without the functions that a dataclass makes of its fields."""
     is_dataclass = "__dataclass_fields__" in vars(value)
-    attributes = {}
+    attributes: dict[str, Any] = _dataclass_attributes(value) if is_dataclass else {}
     for name, attribute in vars(value).items():
         if isinstance(attribute, property):
             attribute = [attribute.fget, attribute.fset]
@@ -178,6 +209,22 @@ def _class_attributes(value: type) -> dict[str, Any]:
         if name not in CLASS_NOISE and not is_generated:
             attributes[name] = getattr(attribute, "__func__", attribute)
     return attributes
+
+
+def _dataclass_attributes(value: Any) -> dict[str, Any]:
+    """Return what a dataclass says of its fields, and of the functions that it makes of them."""
+    fields = {
+        field.name: [
+            field.init, field.compare, field.hash, field.kw_only,
+            None if field.default_factory is dataclasses.MISSING else field.default_factory,
+        ]
+        for field in value.__dataclass_fields__.values()
+    }  # fmt: skip
+    params = value.__dataclass_params__
+    return {
+        "fields of the dataclass": fields,
+        "options of the dataclass": [params.init, params.eq, params.order, params.unsafe_hash, params.frozen],
+    }
 
 
 def _reduce(value: Any) -> str | tuple[Any, ...] | None:

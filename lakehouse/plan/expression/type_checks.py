@@ -260,8 +260,17 @@ def _check_escape(node: exp.Escape, subject: str, sql_text: str) -> None:
 
 
 def _check_place(node: exp.Bracket, subject: str, sql_text: str) -> None:
-    """Refuse a constant place that no array has; a map may have such a key."""
-    if len(node.expressions) != 1 or not node.this.is_type(_TYPE.ARRAY):
+    """Refuse a constant place that no array has, and elements of what has none; a map may have any key."""
+    if len(node.expressions) != 1:
+        return
+    if kind_of(node.this) not in ("", "nested"):
+        value_type = node.this.type.sql("spark").lower()
+        raise ExpressionError(
+            f"{subject}: {sql_text!r}: found {_spark_sql(node.this)} of type {value_type}; expected an array or a map."
+        )
+    if node.this.is_type(_TYPE.STRUCT):
+        _check_field(node, subject, sql_text)
+    if not node.this.is_type(_TYPE.ARRAY):
         return
     items, place = _spark_sql(node.this), _spark_sql(node.expressions[0])
     counts_from_one = node.args.get("offset") == 1  # as element_at does
@@ -275,6 +284,19 @@ def _check_place(node: exp.Bracket, subject: str, sql_text: str) -> None:
             f"{subject}: {sql_text!r}: found place {place}, {items}[...] counts from 0. Write "
             f"element_at({items}, {place}), which counts from the end."
         )
+
+
+def _check_field(node: exp.Bracket, subject: str, sql_text: str) -> None:
+    """Refuse a constant name that no field of a struct has."""
+    (name,) = node.expressions
+    field_names = [item.name for item in node.this.type.expressions]
+    lowered_names = {field_name.lower() for field_name in field_names}
+    if isinstance(name, exp.Literal) and name.is_string and name.name.lower() in lowered_names:
+        return
+    raise ExpressionError(
+        f"{subject}: {sql_text!r}: found {_spark_sql(name)} as a field of {_spark_sql(node.this)}; expected one of "
+        f"{', '.join(field_names)}, as in {_spark_sql(node.this)}.{field_names[0]}."
+    )
 
 
 def _function_name(node: exp.Func) -> str:

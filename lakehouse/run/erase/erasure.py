@@ -83,9 +83,12 @@ class Erased:
     occurrences: tuple[Occurrence, ...] = ()
 
 
-def plan_erasure(lake: OpenLake, app: App, subject: ErasureSubject) -> ErasurePlan:
+def plan_erasure(
+    lake: OpenLake, app: App, subject: ErasureSubject, values: Iterable[str] = (), reason: str = ""
+) -> ErasurePlan:
     """Say what an erasure would do; nothing is changed. Raises PlanError, ConfigError, NotFound without a record."""
     check_subject(app, subject)
+    _refuse_request(app, subject, tuple(values), reason)
     return _plan_records(lake, app, erasable_records(lake, app, subject))
 
 
@@ -185,6 +188,24 @@ def _refuse_unsearchable(app: App, subject: ErasureSubject, values: Sequence[str
         )
 
 
+def _refuse_request(app: App, subject: ErasureSubject, values: Sequence[str], reason: str) -> None:
+    """Raise ConfigError for texts that can't be searched for, and for a reason that would keep one of them."""
+    _refuse_unsearchable(app, subject, values)
+    ValuePattern({*subject.texts, *values}, ())
+    if any(value and value in reason for value in (*subject.texts, *values)):
+        raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
+
+
+def refuse_reverted(table_names: Sequence[str]) -> None:
+    """Raise PlanError if an erasure would build tables in which a revert is in effect."""
+    if table_names:
+        raise PlanError(
+            f"erase: {tables_text(table_names)}: an erasure builds each of them from all records, so what a revert "
+            "took away comes back. Expected --rebuild-reverted, if that may be; or fix or erase the records that the "
+            "revert was about first. `lakehouse look interventions` lists the reverts."
+        )
+
+
 class Eraser:
     """Carries an erasure out. publish: publishes the changes of the tables; called if one of them has a topic."""
 
@@ -205,16 +226,13 @@ class Eraser:
         """
         check_subject(self._app, subject)
         values = tuple(values)
-        _refuse_unsearchable(self._app, subject, values)
+        _refuse_request(self._app, subject, values, self._why.reason)  # now, and not after all is done
         with erasure_lease(self._layout):
             return self._erase_alone(subject, values, rebuild_reverted=rebuild_reverted)
 
     def _erase_alone(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool) -> Erased:
         searched_values = {*subject.texts, *values}
-        ValuePattern(searched_values, ())  # fails now, and not after all is done
         why = self._why
-        if any(value and value in why.reason for value in searched_values):
-            raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
         erasure = erasure_log.find_erasure(erasure_log.read_erasures(self._layout), subject)
         # One that has been purged is searched again, unless such records have come since.
         if erasure is None or (
@@ -242,12 +260,8 @@ class Eraser:
         rows = erasable_records(self._lake, self._app, subject).persist()
         try:
             plan = _plan_records(self._lake, self._app, rows)
-            if plan.reverted and not rebuild_reverted:
-                raise PlanError(
-                    f"erase: {tables_text(plan.reverted)}: an erasure builds them from all records, so what a revert "
-                    "took away comes back. Expected --rebuild-reverted, if that may be; or fix or erase the records "
-                    "that the revert was about first. `lakehouse look interventions` lists the reverts."
-                )
+            if not rebuild_reverted:
+                refuse_reverted(plan.reverted)
             refuse_partial(self._layout, "erase")
             erasure_log.write_erasure(self._layout, erasure)
             erased.keep_places(self._lake.own_session(), erasure.id, rows, erasure.salt)

@@ -31,16 +31,24 @@ class Erasures(Deployments):
 
     @phase("plan of the erasure")
     def plan_erasure(
-        self, app: App, keys: Mapping[str, str], *, named_by: Sequence[str] = (), records: str | None = None
+        self,
+        app: App,
+        keys: Mapping[str, str],
+        *,
+        named_by: Sequence[str] = (),
+        records: str | None = None,
+        values: Iterable[str] = (),
+        reason: str = "",
     ) -> ErasurePlan:
         """Say what `erase` would do: the records by topic, the tables, the topics, and the stages. Nothing is changed.
 
-        Raises PlanError for a request, or an application, that can't be; NotFound if there is no such record.
+        The plan's `reverted` tables are refused by `erase` without rebuild_reverted. Raises PlanError or ConfigError
+        for a request, or an application, that can't be; NotFound if there is no such record.
         """
         self._check_bronze()
         from lakehouse.run.erase.erasure import plan_erasure
 
-        return plan_erasure(self._lake, app.with_upstream, _subject_of(keys, named_by, records))
+        return plan_erasure(self._lake, app.with_upstream, _subject_of(keys, named_by, records), values, reason)
 
     @phase("erasure")
     def erase(

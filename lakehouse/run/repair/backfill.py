@@ -335,8 +335,8 @@ def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
     if swaps and cut.tick < swaps[-1].at:
         raise PlanError(
             f"table {open_table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't "
-            "continue under the present one. Backfill it with the declaration that it had; or `lakehouse past "
-            "checkout` makes a new table of that moment."
+            f"continue under the present one. Expected tick {swaps[-1].at} or a later one; or backfill it with the "
+            "declaration that it had; or `lakehouse past checkout` makes a new table of that moment."
         )
 
 

@@ -64,12 +64,12 @@ def keep_fixes(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> s
         identities = {fix.identity for fix in fixes}
         if missing_identities := sorted(identities - set(fixed_records.read_identities(record_rows))):
             raise NotFound(
-                f"quarantine.{source.name} has no record {format_identities(missing_identities)}. `lakehouse look "
-                "quarantine` lists them."
+                f"quarantine.{source.name}: found no {format_identities(source.topic, missing_identities)}. `lakehouse "
+                "look quarantine` lists them."
             )
         if unfit := fixed_records.unfit_identities(source, record_rows, lake.schemas.find):
             raise PlanError(
-                f"stream {source.name!r}: record {format_identities(unfit)} does not fit with its new bytes either."
+                f"stream {source.name!r}: {format_identities(source.topic, unfit)}: the new bytes do not fit either."
             )
         return interventions.keep_records(lake, record_rows)
     finally:
@@ -83,8 +83,8 @@ def refuse_before_restore(open_table: OpenTable, source: Source, fixes: Sequence
     record_rows = fixed_records.fixed_rows(open_table.lake, source, fixes)
     if covered_records := fixed_records.read_identities(record_rows.where(is_skipped(skip))):
         raise PlanError(
-            f"table {open_table.name!r} was restored from a topic that covers record "
-            f"{format_identities(covered_records)}: whether it counts was "
+            f"table {open_table.name!r} was restored from a topic that covers "
+            f"{format_identities(source.topic, covered_records)}: whether it counts was "
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )

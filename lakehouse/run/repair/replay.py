@@ -109,7 +109,9 @@ def plan_replay(
                 else "--open or --again leaves such out, --instead gives them the new bytes"
             )
             raise PlanError(
-                f"stream {source.name!r}: record {format_identities(sorted(already_fixed))} was fixed before; {advice}."
+                f"stream {source.name!r}: {format_identities(source.topic, sorted(already_fixed))} "
+                f"{'was' if len(already_fixed) == 1 else 'were'} fixed before; {advice}. If a table lacks what was "
+                "fixed, as after a kill, the next run takes it in."
             )
     reader_names = tuple(table.name for table in readers)
     kept_fixes = KeepFixes(source.name, tuple(remaining_fixes.values()))

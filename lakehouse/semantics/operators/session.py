@@ -16,6 +16,7 @@ session, so that it counts in one final row. (Kafka Streams would emit the merge
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, empty_accumulators
 from lakehouse.semantics.time.window import Session, Span
@@ -39,15 +40,20 @@ class Sessions:
         )
         if self.window.closing_time(span) <= record.horizon:
             return [], [span]
-        accumulators = empty_accumulators(self.rules)
+        # A session that only grows is merged with nothing: a user's own merge may fail on an empty accumulator.
+        accumulators: tuple[Any, ...] | None = None
         change_steps = []
         for open_span in open_spans:
             absorbed_cell = cells[open_span]
             del cells[open_span]
-            accumulators = tuple(
-                rule.merge(accumulator, absorbed_accumulator)
-                for rule, accumulator, absorbed_accumulator in zip(
-                    self.rules, accumulators, absorbed_cell.accumulators, strict=True
+            accumulators = (
+                absorbed_cell.accumulators
+                if accumulators is None
+                else tuple(
+                    rule.merge(accumulator, absorbed_accumulator)
+                    for rule, accumulator, absorbed_accumulator in zip(
+                        self.rules, accumulators, absorbed_cell.accumulators, strict=True
+                    )
                 )
             )
             # A record at the exact time of a one-moment session only adds to it.
@@ -55,7 +61,12 @@ class Sessions:
                 change_steps.append(CellChange(open_span, None, open_span.end))
         new_accumulators = tuple(
             rule.add(accumulator, value, record.order)
-            for rule, accumulator, value in zip(self.rules, accumulators, record.values, strict=True)
+            for rule, accumulator, value in zip(
+                self.rules,
+                empty_accumulators(self.rules) if accumulators is None else accumulators,
+                record.values,
+                strict=True,
+            )
         )
         cells[span] = cell = Cell(new_accumulators, span.end, record.order)
         return [*change_steps, CellChange(span, cell, span.end)], []

@@ -15,6 +15,7 @@ from lakehouse.spark.fold.bounds import HeldFrame
 from lakehouse.spark.fold.merge import rows_after_merge
 from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.fold.visibility import is_visible
+from lakehouse.spark.nullable import make_nullable
 from lakehouse.spark.stream.decoded import is_met
 
 
@@ -47,6 +48,8 @@ def find_unmet_rows(table_fold: TableFold, batch: HeldFrame, read_rows: Callable
         first_row = F.struct(
             *[F.col(f"`{name}`").alias(f"key {n}") for n, name in enumerate(table.key)], *shown_columns
         )
+        # Arrow does not take a null struct, as where no row is unmet, whose fields can't be null.
+        first_row = first_row.cast(make_nullable(rows.select(first_row.alias("row")).schema)["row"].dataType)
         metrics += [
             F.count_if(is_unmet).alias(f"rows {number}"), F.min(F.when(is_unmet, first_row)).alias(f"first {number}"),
         ]  # fmt: skip
