@@ -327,3 +327,24 @@ def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) ->
     assert told() == [4, 4, None, None, None], "one of the tables has it no more"
     decide(lake, 8, "swap", "sums")
     assert told() == [4, 6, None, 6, None], "what is made from bronze has all fixes again"
+
+
+def test_a_function_lets_the_time_of_a_record_pass_only_if_it_changes_the_record(tmp_path: Path) -> None:
+    ahead = app("amount int, at bigint", event_time="at", max_ahead="1 day")
+    far_at = T + 400 * 24 * 60 * 60 * 1000
+    values = [
+        b'{"amount": "7", "at": %d}' % T,
+        b'{"amount": 8, "at": %d}' % far_at,
+        b'{"amount": "9", "at": %d}' % far_at,
+    ]
+    write_quarantine(tmp_path, ahead.sources[0], [record(n, value) for n, value in enumerate(values)])
+    layout = Layout(str(tmp_path))
+
+    def unquote(old: Record) -> bytes:
+        assert old.value is not None
+        return old.value.replace(b'"7"', b"7").replace(b'"9"', b"9")
+
+    by_function = fixed_records(layout, ahead, "orders", ALL_RECORDS, unquote)
+    assert offsets(by_function) == ([0, 2], [1])
+    assert "ahead of the record's own timestamp" in by_function.bad[0].reason
+    assert offsets(fixed_records(layout, ahead, "orders", ALL_RECORDS, leave_unchanged)) == ([1], [0, 2])

@@ -148,7 +148,12 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: QuarantineChoic
             "its place, and by its time if the topic was recreated."
         )
     attempts = [(was, *_try_fix(fix, was.record)) for was in quarantined]
-    reasons_by_identity = _reasons_bad(layout, source, [record for _, record, reason in attempts if reason is None])
+    fitting = [(was.record, record) for was, record, reason in attempts if reason is None]
+    # A person has decided about these: they fit, however far ahead their times lie.
+    decided = [record for old_record, record in fitting if fix is leave_unchanged or record != old_record]
+    left_alone = [record for old_record, record in fitting if fix is not leave_unchanged and record == old_record]
+    reasons_by_identity = _reasons_bad(layout, replace(source, max_ahead=None), decided)
+    reasons_by_identity |= _reasons_bad(layout, source, left_alone)
     fixed_records_now, bad_records = [], []
     for was, record, reason in attempts:
         reason = reason or reasons_by_identity.get(record.identity)
@@ -205,10 +210,8 @@ def _reasons_bad(layout: Layout, source: Source, fixed_records: list[Record]) ->
     reasons_by_identity: dict[Any, str] = {
         record.identity: elsewhere for record in fixed_records if record.topic != source.topic
     }
-    # A person has decided about them: they fit, however far ahead their times lie.
-    judged_source = replace(source, max_ahead=None)
     try:
-        bad_records = _bad_by_model(layout, judged_source, fixed_records)
+        bad_records = _bad_by_model(layout, source, fixed_records)
     except NeedsSpark as error:
         raise NeedsSpark(
             f"stream {source.name!r}: its event time {source.event_time} can't be computed without Spark, so it is "
