@@ -76,7 +76,7 @@ def test_rules_are_declared_with_care():
         (lambda: judged.expect("POSITIVE", "n > 0"), "expectation of that name"),
         (lambda: table.expect("p q", "n > 0"), "letter"),
         (lambda: table.expect("p", "n > 0", otherwise="stop"), "otherwise='stop'"),
-        (lambda: lh.app(table, judged), "declared twice, differently"),
+        (lambda: lh.app(table, judged), "is given with its expectations, and without some of them"),
     ):
         with pytest.raises(PlanError, match=message):
             wrong()
