@@ -64,9 +64,9 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
 
     source = EVENTS.sources[0]
     fixes = [FixedBytes("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
-    with pytest.raises(NotFound, match=r"found no record orders/0/0\."):
+    with pytest.raises(NotFound, match=r"found no record events/0/0\."):
         replay(open_lake(spark, layout), APP, source, [FixedBytes("id", 0, 0, b"a", b"{}")])
-    with pytest.raises(PlanError, match=r"record orders/0/1: the new bytes do not fit either"):
+    with pytest.raises(PlanError, match=r"record events/0/1: the new bytes do not fit either"):
         replay(open_lake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     made = fixed_records(
