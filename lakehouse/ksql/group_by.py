@@ -250,7 +250,7 @@ def _check_of_group(
     if isinstance(node, t.Lambda):
         parameters |= set(node.names)
     reads_parameter = t.reads_names(node, parameters)
-    is_plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _reads_bounds(node, "")
+    is_plain = not (isinstance(node, t.Value | t.Lambda) or aggregates_in(node) or _reads_bounds(node, ""))
     if is_plain and not reads_parameter and scope.sql(node).text in group_texts:
         return
     if isinstance(node, t.Name) and node.name not in BOUNDS and not reads_parameter:

@@ -11,7 +11,7 @@ from lakehouse.plan.aggregate_functions import AggregateOptions, Aggregation, ag
 from lakehouse.plan.expression.expression import Expression, Json, expression_type, parse_expression, sql_part
 from lakehouse.plan.expression.fit_values import TypeFit
 from lakehouse.plan.expression.function import function_digest, value_text
-from lakehouse.plan.expression.schema import POSITION_TYPE, Column, base_type, field_types, is_number_type
+from lakehouse.plan.expression.schema import POSITION_TYPE, Column, base_type, field_types, find_field, is_number_type
 from lakehouse.semantics.aggregate.aggregate import (
     Average,
     Count,
@@ -194,9 +194,7 @@ def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> BoundAggr
     """Return a top-k by a field of structs. argument_type: empty if only Spark can tell it."""
     options = dict(aggregation.options)
     types_by_field = field_types(argument_type) if base_type(argument_type) == "struct" else {}
-    if options["by"] not in types_by_field:  # names in any case, as everywhere in Spark
-        names_by_lower = {name.lower(): name for name in types_by_field}
-        options["by"] = names_by_lower.get(options["by"].lower(), options["by"])
+    options["by"] = find_field(types_by_field, options["by"]) or options["by"]
     if argument_type and options["by"] not in types_by_field:
         raise PlanError(f"{aggregation}: by={options['by']!r}; expected a field of a struct, found a {argument_type}.")
     if argument_type and (base_name := base_type(types_by_field.get(options["by"], ""))) in ("map", "array", "struct"):

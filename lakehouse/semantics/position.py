@@ -27,6 +27,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
+class RecordPlace(NamedTuple):
+    """The place of a record in Kafka: topic/partition/offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
 class Position(NamedTuple):
     """The place of a record in the order of the lake; compares as a tuple.
 

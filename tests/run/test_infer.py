@@ -257,3 +257,11 @@ def test_a_schema_beside_the_values_says_what_they_are() -> None:
         check(proposal, sent)
         assert "amount decimal(38, 2), at timestamp, born date, n bigint" in proposal.python
         assert not proposal.unread
+
+
+def test_a_mark_of_deletes_that_few_rows_have_is_a_field_like_others() -> None:
+    sent = records([{"id": number} | ({"__deleted": "false"} if number == 3 else {}) for number in range(30)])
+    proposal = propose("orders", sent)
+    check(proposal, sent)
+    assert "from '__deleted'" in proposal.python
+    assert "flattened" not in proposal.python

@@ -10,14 +10,15 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of, refuse_reversed
 from lakehouse.errors import ConfigError
 from lakehouse.markup.quantity import quantity
 from lakehouse.semantics.epoch_time import to_datetime
+from lakehouse.semantics.position import RecordPlace
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import QuarantineChoice, QuarantinedRecord, RecordPlace
+    from lakehouse.lake.record.quarantine import QuarantineChoice, QuarantinedRecord
 
 PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
 
@@ -89,14 +90,11 @@ def choice_of_options(
 
     start_ms = None if start is None else time_ms(start, "--from")
     end_ms = None if end is None else time_ms(end, "--to")
-    if start_ms is not None and end_ms is not None and start_ms > end_ms:
-        raise ConfigError(f"--from {start} --to {end}: expected the earlier time first.")
+    refuse_reversed(start, end, start_ms, end_ms)
     return QuarantineChoice(reason, tuple(map(_parse_place, positions or ())), start_ms, end_ms, is_open)
 
 
 def _parse_place(text: str) -> RecordPlace:
-    from lakehouse.lake.record.quarantine import RecordPlace
-
     if (match := PLACE.fullmatch(text)) is None:
         raise ConfigError(f"--position {text!r}: expected TOPIC/PARTITION/OFFSET, such as orders/0/17.")
     return RecordPlace(match[1], int(match[2]), int(match[3]))

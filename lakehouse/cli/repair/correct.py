@@ -18,6 +18,7 @@ from lakehouse.cli.terminal.options import (
     WhyOption,
     app_of,
     lake_of,
+    refuse_reversed,
 )
 from lakehouse.errors import ConfigError
 
@@ -53,8 +54,7 @@ def correct(
     application = load_app(app_of(app, settings))
     lake_api = Lake(settings=settings)
     first_time, last_time = _parse_window_time(start, "--from"), _parse_window_time(end, "--to")
-    if first_time is not None and last_time is not None and first_time > last_time:
-        raise ConfigError(f"--from {start} --to {end}: expected the earlier time first.")
+    refuse_reversed(start, end, first_time, last_time)
     repair_plan = lake_api.plan_correct(application.table(table), key=key, start=first_time, end=last_time)
     outcome = repair_plan.expected if plan else lake_api.carry_out(application, repair_plan, reason=why, by=decided_by)
     if json:

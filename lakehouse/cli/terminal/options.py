@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,3 +77,9 @@ def settings_of(config: Path | None, lake: str | None) -> Settings:
     from lakehouse.run.lake import Lake
 
     return Lake(lake, config=config).settings
+
+
+def refuse_reversed(start: str | None, end: str | None, first: Any, last: Any) -> None:
+    """Raise ConfigError if --to is before --from. first, last: the moments that these texts mean, None without one."""
+    if first is not None and last is not None and first > last:
+        raise ConfigError(f"--from {start} --to {end}: expected the earlier time first.")

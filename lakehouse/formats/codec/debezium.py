@@ -46,6 +46,7 @@ from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions
 
 ROW_AFTER, DELETE, TRUNCATE = ("c", "u", "r"), "d", "t"
 COMMITTED = Column("source.ts_ms", "bigint")
+DELETED_MARK, OPERATION_MARK = "__deleted", "__op"  # the fields of a flattened row that say what became of it
 DELETED = ("true", True)
 NOT_SENT = (
     "not sent (TOAST): the database's log has no value of a large column that did not change. latest(...) directly "
@@ -144,11 +145,12 @@ class _Event:
         parts = dict(members)
         if isinstance(parts.get("op"), str) and "source" in parts and ("after" in parts or "before" in parts):
             raise Unfit(ENVELOPE_FOUND)
-        if parts.get("__deleted") in DELETED or parts.get("__op") == "d":
+        operation = parts.get(OPERATION_MARK)
+        if parts.get(DELETED_MARK) in DELETED or operation == DELETE:
             return None
-        if "__op" in parts and parts["__op"] not in ROW_AFTER:
-            raise unfit_operation({"op": parts["__op"]})
-        return self._sent_row(members, schema.row_schemas, columns, parts.get("__op"))
+        if OPERATION_MARK in parts and operation not in ROW_AFTER:
+            raise unfit_operation({"op": operation})
+        return self._sent_row(members, schema.row_schemas, columns, operation)
 
     def _sent_row(
         self, members: Members, field_schemas: FieldSchemas | None, columns: tuple[Column, ...], operation: Any

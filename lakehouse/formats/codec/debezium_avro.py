@@ -18,10 +18,12 @@ from lakehouse.formats.codec.debezium import (
     COMMITTED,
     DELETE,
     DELETED,
+    DELETED_MARK,
     ENVELOPE_FOUND,
     NEW_ROW,
     NOT_SENT,
     NOT_SENT_WITH_A_NEW_ROW,
+    OPERATION_MARK,
     ROW_AFTER,
     TRUNCATE,
     split_columns,
@@ -39,7 +41,7 @@ from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 
-_MARKS = ("__deleted", "__op")  # of a flattened row
+_MARKS = (DELETED_MARK, OPERATION_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +227,12 @@ class _Event:
 
     def _mark_unsent(self, row: Row, operation: str | None) -> None:
         unsent = [name for name, values in self._unsent_values.items() if row[name] in values]
-        if unsent and self.options.marks_unsent and operation in NEW_ROW:
+        if unsent and not self.options.marks_unsent:
+            raise Unfit(f"field {unsent[0]}: {NOT_SENT}")
+        if unsent and operation in NEW_ROW:
             raise Unfit(f"field {unsent[0]}: {NOT_SENT_WITH_A_NEW_ROW}")
         if self.options.marks_unsent:
             row |= dict.fromkeys(unsent) | {UNSENT_COLUMN: unsent}
-        elif unsent:
-            raise Unfit(f"field {unsent[0]}: {NOT_SENT}")
 
 
 def is_envelope(avro_type: AvroType) -> bool:

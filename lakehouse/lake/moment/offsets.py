@@ -116,7 +116,7 @@ def walk_ticks_at_offsets(
     def is_earlier(coverage: TickCoverage) -> bool:
         """Say whether a topic was then another topic of the same name."""
         return any(
-            topic in current_ends and topic in coverage.topics and coverage.topics[topic].id != current_ends[topic].id
+            topic in current_ends and _is_of_earlier_topic(coverage, topic, current_ends[topic].id)
             for topic in wanted_offsets
         )
 
@@ -148,8 +148,10 @@ def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
         if coverage is None:
             continue
         present_ids = {topic: state.id for topic, state in coverage.topics.items()} | present_ids
+        # The records of an earlier topic of this name came before all offsets of the present one.
         if all(
-            _is_at_or_before(_reached_offsets(coverage, topic, present_ids.get(topic)), partition_offsets)
+            _is_of_earlier_topic(coverage, topic, present_ids.get(topic, ""))
+            or _is_at_or_before(_reached_offsets(coverage, topic), partition_offsets)
             for topic, partition_offsets in offsets.items()
         ):
             return coverage.tick
@@ -164,13 +166,13 @@ def _next_offset(ends_by_topic: Mapping[str, TopicEnds], topic: str, partition: 
     return ends_by_topic[topic].next.get(partition, 0) if topic in ends_by_topic else 0
 
 
-def _reached_offsets(coverage: TickCoverage, topic: str, present_id: str | None = None) -> Mapping[int, int]:
-    """Return the first offset not yet taken in, for each partition with records.
+def _is_of_earlier_topic(coverage: TickCoverage, topic: str, present_id: str) -> bool:
+    """Say whether a topic was, at the end of a tick, another topic of the same name."""
+    return topic in coverage.topics and coverage.topics[topic].id != present_id
 
-    present_id: the topic's id. The records of an earlier topic of this name came before all offsets of the present one.
-    """
-    if present_id is not None and topic in coverage.topics and coverage.topics[topic].id != present_id:
-        return {}
+
+def _reached_offsets(coverage: TickCoverage, topic: str) -> Mapping[int, int]:
+    """Return the first offset not yet taken in, for each partition with records."""
     return {p: n for p, n in coverage.next_offsets(topic).items() if n}
 
 

@@ -16,7 +16,7 @@ from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.store import is_table
 from lakehouse.semantics.commit_number import EVER
-from lakehouse.semantics.position import Identity
+from lakehouse.semantics.position import Identity, RecordPlace
 
 SCHEMA = pa.schema({"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()})
 
@@ -60,11 +60,10 @@ def format_identities(topic: str, identities: Sequence[Identity]) -> str:
 
     A topic that was recreated has its id, too, if the records are of several.
     """
-    shown_identities = identities[:5]
-    topic_ids = {topic_id for topic_id, _, _ in shown_identities}
+    has_several_topics = len({topic_id for topic_id, _, _ in identities[:5]}) > 1
     shown_texts = [
-        f"{topic}@{topic_id}/{partition}/{offset}" if len(topic_ids) > 1 else f"{topic}/{partition}/{offset}"
-        for topic_id, partition, offset in shown_identities
+        str(RecordPlace(f"{topic}@{topic_id}" if has_several_topics else topic, partition, offset))
+        for topic_id, partition, offset in identities[:5]
     ]
     rest = ", ..." if len(identities) > len(shown_texts) else ""
     return f"record{'s' * (len(identities) > 1)} {', '.join(shown_texts)}{rest}"

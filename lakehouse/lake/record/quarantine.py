@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound
 from lakehouse.formats.values.unfit import FOUND_PART
@@ -14,6 +14,7 @@ from lakehouse.lake.record.fixed_records import read_repaired
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.semantics.epoch_time import to_milliseconds
+from lakehouse.semantics.position import RecordPlace
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -41,17 +42,6 @@ EXPECTATIONS_SQL = """
         count(*) FILTER (fixed_at IS NULL) AS open
     FROM records GROUP BY expectation HAVING expectation <> '' ORDER BY expectation
 """
-
-
-class RecordPlace(NamedTuple):
-    """The place of a record in Kafka: topic/partition/offset."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.control.stream_declaration import read_declared_fields
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.newest_rows import read_newest_rows
-from lakehouse.lake.record.quarantine import RecordPlace
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.expectation import Expectation
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch_time import to_milliseconds
+from lakehouse.semantics.position import RecordPlace
 from lakehouse.semantics.record import Record
 
 COLUMNS = 'topic, topic_id, "partition", "offset", "timestamp", key, value, tick, order_time'

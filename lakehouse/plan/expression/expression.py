@@ -26,6 +26,7 @@ from lakehouse.plan.expression.schema import (
     base_type,
     check_name,
     field_types,
+    find_field,
     is_same_type,
     item_type,
     sql_type,
@@ -33,7 +34,7 @@ from lakehouse.plan.expression.schema import (
 from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
-from lakehouse.plan.refused.type_words import find_other_type
+from lakehouse.plan.refused.type_words import fault_of_types
 from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
@@ -139,9 +140,8 @@ def _parse_text(sql_text: str) -> exp.Expression:
         if isinstance(node, REFUSED_NODES):
             raise _refusal_error(sql_text, node.sql("spark"))
     _check_functions(sql_text)
-    if (other_type := find_other_type(sql_text, is_schema=False)) is not None:
-        word, advised_type = other_type
-        raise ExpressionError(f"expression {sql_text!r}: found the type {word!r}, expected {advised_type}.")
+    if (fault := fault_of_types(sql_text, is_schema=False)) is not None:
+        raise ExpressionError(f"expression {sql_text!r}: {fault}")
     return tree
 
 
@@ -300,7 +300,7 @@ def _fault_of_fields(column: exp.Column, column_type: str) -> str | None:
             known_type = item_type(known_type)
         elif base_name == "struct":
             types_by_name = field_types(known_type)
-            own_name = next((name for name in types_by_name if name.lower() == part.name.lower()), None)
+            own_name = find_field(types_by_name, part.name)
             if own_name is None:
                 return (
                     f"reads the field {part.name!r} of {known_part}, which does not exist."

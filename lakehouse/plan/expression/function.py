@@ -119,8 +119,9 @@ class _Reader:
             cells = zip(outer.__code__.co_freevars, outer.__closure__ or (), strict=True)
             held = {name: _cell_content(cell) for name, cell in cells} | vars(outer)
             for name, item in sorted(held.items()):
-                if item is None or type(item) in (str, bytes, int, float, bool):
-                    options += [] if name in functools.WRAPPER_ASSIGNMENTS else [f"{name}={item!r}"]
+                is_option = item is None or type(item) in (str, bytes, int, float, bool)
+                if is_option and name not in functools.WRAPPER_ASSIGNMENTS:
+                    options.append(f"{name}={item!r}")
                 # A registry has functions by their arguments' types.
                 for inner in item.values() if isinstance(item, Mapping) else (item,):
                     if not isinstance(inner, FunctionType) or any(inner is one for one in known):

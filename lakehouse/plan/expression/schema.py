@@ -25,7 +25,7 @@ from lakehouse.plan.names.field import (
     type_with_field_names,
 )
 from lakehouse.plan.refused.near import suggest_near
-from lakehouse.plan.refused.type_words import find_other_type
+from lakehouse.plan.refused.type_words import fault_of_types
 from lakehouse.plan.refused.types import check_parameters
 from lakehouse.plan.written.parse import SQLGLOT_FAULTS
 
@@ -206,9 +206,8 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
         raise PlanError(too_deep) from error
     except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:
         raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
-    if (other_type := find_other_type(schema_text, is_schema=True)) is not None:
-        word, advised_type = other_type
-        raise PlanError(f"{subject}: {text!r}: found the type {word!r}, expected {advised_type}.")
+    if (fault := fault_of_types(schema_text, is_schema=True)) is not None:
+        raise PlanError(f"{subject}: {text!r}: {fault}")
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
         raise PlanError(f"{subject}: {text!r} is not a schema. {advice}")
@@ -331,6 +330,12 @@ def field_types(struct_type: str) -> dict[str, str]:
 def item_type(declared_type: str) -> str:
     """Return the type of an array's items, or of a map's values: "int" for "array<int>"."""
     return sql_type(parse_type(declared_type).expressions[-1])
+
+
+def find_field(field_names: Iterable[str], name: str) -> str | None:
+    """Return the field that a name means, as written or in any case, as everywhere in Spark; None if there is none."""
+    names = list(field_names)
+    return name if name in names else next((own_name for own_name in names if own_name.lower() == name.lower()), None)
 
 
 def check_pseudo(columns: Iterable[Column], subject: str) -> None:

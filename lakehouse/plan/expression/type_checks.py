@@ -17,7 +17,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
-from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column
+from lakehouse.plan.expression.schema import PSEUDO_COLUMNS, Column, find_field
 from lakehouse.plan.refused.casts import check_cast
 from lakehouse.plan.refused.constants import is_readable
 from lakehouse.plan.refused.types import check_cast_type
@@ -290,8 +290,7 @@ def _check_field(node: exp.Bracket, subject: str, sql_text: str) -> None:
     """Refuse a constant name that no field of a struct has."""
     (name,) = node.expressions
     field_names = [item.name for item in node.this.type.expressions]
-    lowered_names = {field_name.lower() for field_name in field_names}
-    if isinstance(name, exp.Literal) and name.is_string and name.name.lower() in lowered_names:
+    if isinstance(name, exp.Literal) and name.is_string and find_field(field_names, name.name) is not None:
         return
     raise ExpressionError(
         f"{subject}: {sql_text!r}: found {_spark_sql(name)} as a field of {_spark_sql(node.this)}; expected one of "

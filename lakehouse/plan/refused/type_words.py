@@ -20,21 +20,22 @@ _OTHER_WORDS = {
     "int8": "'bigint' for PostgreSQL's, which has eight bytes, or 'tinyint' for eight bits",
 }
 _WITH_DIGITS = ("number", "numeric", "dec", "fixed")
+_WITHOUT_DIGITS = "a decimal with its digits: 'decimal(10, 2)', or 'decimal(38, 0)' for whole numbers"
 _CASTS = ("cast", "try_cast")
 
 
-def find_other_type(sql_text: str, *, is_schema: bool) -> tuple[str, str] | None:
-    """Return the first word of a text that is taken for another type than meant, and how to write it; None without.
+def fault_of_types(sql_text: str, *, is_schema: bool) -> str | None:
+    """Return what is wrong with the first word of a text that is taken for another type than meant; None without.
 
     is_schema: the text is a schema, "name type, ..."; else an expression, which has types in its casts alone.
     """
     tokens = sqlglot.tokenize(sql_text, read="spark")
     for token, next_token in _type_words(tokens) if is_schema else _cast_words(tokens):
         word = token.text.lower()
-        if word in _OTHER_WORDS:
-            return word, _OTHER_WORDS[word]
-        if word in _WITH_DIGITS and (next_token is None or next_token.token_type is not TokenType.L_PAREN):
-            return word, "a decimal with its digits: 'decimal(10, 2)', or 'decimal(38, 0)' for whole numbers"
+        has_digits = next_token is not None and next_token.token_type is TokenType.L_PAREN
+        advised_type = _WITHOUT_DIGITS if word in _WITH_DIGITS and not has_digits else _OTHER_WORDS.get(word)
+        if advised_type is not None:
+            return f"found the type {word!r}, expected {advised_type}."
     return None
 
 
@@ -50,26 +51,16 @@ def _type_words(tokens: list[Token]) -> Iterator[tuple[Token, Token | None]]:
 
 def _cast_words(tokens: list[Token]) -> Iterator[tuple[Token, Token | None]]:
     """Yield the words of the types to which an expression casts, each with the token behind it."""
-    open_casts: list[int] = []  # how many brackets are open inside of each cast
+    brackets: list[bool] = []  # for each that is open, whether it is a cast's
     type_start: int | None = None
     for index, token in enumerate(tokens):
-        is_cast = index > 0 and tokens[index - 1].text.lower() in _CASTS
         if token.token_type is TokenType.L_PAREN:
-            if is_cast:
-                open_casts.append(0)
-            elif open_casts:
-                open_casts[-1] += 1
-        elif token.token_type is TokenType.R_PAREN and open_casts:
-            if open_casts[-1]:
-                open_casts[-1] -= 1
-            else:
-                open_casts.pop()
-                if type_start is not None:
-                    yield from _type_words(tokens[type_start:index])
-                    type_start = None
-        elif token.token_type is TokenType.ALIAS and open_casts and not open_casts[-1]:
+            brackets.append(index > 0 and tokens[index - 1].text.lower() in _CASTS)
+        elif token.token_type is TokenType.R_PAREN and brackets:
+            if brackets.pop() and type_start is not None:
+                yield from _type_words(tokens[type_start:index])
+                type_start = None
+        elif token.token_type is TokenType.ALIAS and brackets and brackets[-1]:
             type_start = index + 1
         elif token.token_type is TokenType.DCOLON:
-            type_token, next_token = [*tokens[index + 1 : index + 3], None, None][:2]
-            if type_token is not None:
-                yield type_token, next_token
+            yield tokens[index + 1], next(iter(tokens[index + 2 :]), None)

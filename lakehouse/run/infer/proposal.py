@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, PlanError, SqlError
+from lakehouse.formats.codec.debezium import DELETED_MARK
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.values.connect_record import RecordSchema
@@ -35,7 +36,6 @@ REGISTERED = "registered"  # an id of a registry's schema, and bytes that are no
 ABSENT = "absent"  # no value: a tombstone
 JSON_OBJECT, JSON_BEHIND_ID, OTHER_JSON, TEXT, BYTES = "object", "object behind an id", "other JSON", "text", "bytes"
 FLATTENED = "flattened"  # a change log of rows alone
-DELETED_MARK = "__deleted"  # the field of such a row that says whether it is deleted
 FORMATS = {JSON_OBJECT: "json", JSON_BEHIND_ID: "json_sr", TEXT: "kafka", OTHER_JSON: "kafka", BYTES: "kafka"}
 
 
@@ -188,7 +188,9 @@ def _columns_of_rows(
         return [ProposedColumn("value", type, evidence, str(rows[0][1]))], bare
     envelope, inner_rows = _unwrap_rows(rows) if kind == JSON_OBJECT else ("", [row for _, row in rows])
     is_flattened = envelope == FLATTENED
-    columns = [column for column in _columns_of_objects(inner_rows, is_key=False) if column.field != DELETED_MARK]
+    columns = _columns_of_objects(inner_rows, is_key=False)
+    if is_flattened:
+        columns = [column for column in columns if column.field != DELETED_MARK]
     if envelope:
         columns = _with_schema_types(columns, _field_schemas(rows, is_change=envelope == "debezium"))
     if not columns and envelope == "debezium":

@@ -148,10 +148,12 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: QuarantineChoic
             "its place, and by its time if the topic was recreated."
         )
     attempts = [(was, *_try_fix(fix, was.record)) for was in quarantined]
-    fitting = [(was.record, record) for was, record, reason in attempts if reason is None]
-    # A person has decided about these: they fit, however far ahead their times lie.
-    decided = [record for old_record, record in fitting if fix is leave_unchanged or record != old_record]
-    left_alone = [record for old_record, record in fitting if fix is not leave_unchanged and record == old_record]
+    decided: list[Record] = []
+    left_alone: list[Record] = []
+    for was, record, reason in attempts:
+        if reason is None:
+            (decided if fix is leave_unchanged or record != was.record else left_alone).append(record)
+    # A person has decided about what a fix changed, or chose without one: it fits, however far ahead its time lies.
     reasons_by_identity = _reasons_bad(layout, replace(source, max_ahead=None), decided)
     reasons_by_identity |= _reasons_bad(layout, source, left_alone)
     fixed_records_now, bad_records = [], []

@@ -16,6 +16,7 @@ session, so that it counts in one final row. (Kafka Streams would emit the merge
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, empty_accumulators
@@ -41,35 +42,23 @@ class Sessions:
         if self.window.closing_time(span) <= record.horizon:
             return [], [span]
         # A session that only grows is merged with nothing: a user's own merge may fail on an empty accumulator.
-        accumulators: tuple[Any, ...] | None = None
+        absorbed = [cells[open_span].accumulators for open_span in open_spans]
+        accumulators = reduce(self._merge, absorbed) if absorbed else empty_accumulators(self.rules)
         change_steps = []
         for open_span in open_spans:
-            absorbed_cell = cells[open_span]
             del cells[open_span]
-            accumulators = (
-                absorbed_cell.accumulators
-                if accumulators is None
-                else tuple(
-                    rule.merge(accumulator, absorbed_accumulator)
-                    for rule, accumulator, absorbed_accumulator in zip(
-                        self.rules, accumulators, absorbed_cell.accumulators, strict=True
-                    )
-                )
-            )
             # A record at the exact time of a one-moment session only adds to it.
             if span != Span(record.time, record.time):
                 change_steps.append(CellChange(open_span, None, open_span.end))
         new_accumulators = tuple(
             rule.add(accumulator, value, record.order)
-            for rule, accumulator, value in zip(
-                self.rules,
-                empty_accumulators(self.rules) if accumulators is None else accumulators,
-                record.values,
-                strict=True,
-            )
+            for rule, accumulator, value in zip(self.rules, accumulators, record.values, strict=True)
         )
         cells[span] = cell = Cell(new_accumulators, span.end, record.order)
         return [*change_steps, CellChange(span, cell, span.end)], []
+
+    def _merge(self, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(rule.merge(*pair) for rule, *pair in zip(self.rules, earlier, later, strict=True))
 
     def _is_open(self, span: Span, record: Arrival) -> bool:
         if self.final:

@@ -8,14 +8,14 @@ from functools import cached_property
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.formats.codec.debezium import COMMITTED, ROW_AFTER
+from lakehouse.formats.codec.debezium import COMMITTED, DELETED_MARK, OPERATION_MARK, ROW_AFTER
 from lakehouse.spark.expression.years import in_range
 from lakehouse.spark.part.connect_part import ConnectPart
 from lakehouse.spark.part.field_tree import Path
 from lakehouse.spark.part.record_part import python_delete_times
 
 _COMMITTED_PATH = tuple(COMMITTED.name.split("."))
-_OPERATION, _AFTER_PATH, _DELETED, _FLAT_OPERATION = ("op",), ("after",), ("__deleted",), ("__op",)
+_OPERATION, _AFTER_PATH, _DELETED, _FLAT_OPERATION = ("op",), ("after",), (DELETED_MARK,), (OPERATION_MARK,)
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,4 @@ class DebeziumPart(ConnectPart):
         if not self._options.flattened:
             return ~self._tree.value(_OPERATION).isin(*ROW_AFTER, "d")
         operation = self._tree.value(_FLAT_OPERATION)
-        return ~(operation.isin(*ROW_AFTER, "d") | (operation.isNull() & ~self.text.contains('"__op"')))
+        return ~(operation.isin(*ROW_AFTER, "d") | (operation.isNull() & ~self.text.contains(f'"{OPERATION_MARK}"')))
