@@ -88,7 +88,8 @@ def read_offsets(
                     continue
                 if not is_end and offset < end_offsets[partition]:
                     yield message
-                if is_end or offset + 1 >= end_offsets[partition]:
+                # A replica that lags behind the leader ends before the range does, and goes on.
+                if offset + (0 if is_end else 1) >= end_offsets[partition]:
                     del end_offsets[partition]
             if messages:
                 last_heard = time.monotonic()  # after the records were handed over: their reader may take its time

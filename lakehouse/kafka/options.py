@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -89,8 +90,16 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def token_endpoint(options: Mapping[str, str]) -> str | None:
-    """Return the address that gives tokens for OAUTHBEARER; None without one. Raises ConfigError if it is no URL."""
+    """Return the address that gives tokens for OAUTHBEARER; None without one.
+
+    Raises ConfigError if it is no URL, or has a login: it stands on the command line of Spark's Java.
+    """
     url = options.get(TOKEN_ENDPOINT)
+    if url is not None and "@" in urlsplit(url).netloc:
+        raise ConfigError(
+            f"kafka.options: {TOKEN_ENDPOINT} has a login before the @; expected a URL without one, and the login in "
+            f"{OAUTH_PREFIX}client.id and {OAUTH_PREFIX}client.secret."
+        )
     if url is not None and not URL.fullmatch(url):
         raise ConfigError(
             f"kafka.options: {TOKEN_ENDPOINT} is {url!r}; expected a URL such as https://login.example.com/oauth/token."

@@ -111,8 +111,11 @@ def read_ranges(
                     raise KafkaUnavailable(f"{partition_names}: nothing arrived for {SILENCE_SECONDS:g} s.")
                 continue
             if (record := _parse_message(message, options)) is None:
-                # The partition ended: the rest of the range has no records (a transaction's marker).
-                end_offsets.pop((message.topic() or "", message.partition() or 0), None)
+                # The partition ended: the rest of the range has no records (a transaction's marker). A replica that
+                # lags behind the leader ends earlier, and goes on.
+                place = (message.topic() or "", message.partition() or 0)
+                if (message.offset() or 0) >= end_offsets.get(place, 0):
+                    end_offsets.pop(place, None)
             elif (record.topic, record.partition) in end_offsets:
                 end_offset = end_offsets[record.topic, record.partition]
                 if record.offset < end_offset:

@@ -28,6 +28,8 @@ from lakehouse.kafka.options import librdkafka_options, refused_options_error
 from lakehouse.kafka.rights import Right, describe_missing_right
 
 TIMEOUT_SECONDS = 15.0
+# Not all that begins with __: Debezium has __debezium-heartbeat.NAME.
+INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 # Errors just after a topic was created or recreated, or a broker came back; they pass by themselves. (A wait begins
 # only after a check that the topic exists.)
 NOT_READY_YET = frozenset(
@@ -133,7 +135,7 @@ class Cluster:
     def names(self) -> list[str]:
         """Return the names of all topics except Kafka's internal ones, sorted."""
         topic_listing = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
-        return sorted(name for name in topic_listing.topics if not name.startswith("__"))
+        return sorted(name for name in topic_listing.topics if name not in INTERNAL_TOPICS)
 
     def offsets(
         self, partitions: Iterable[tuple[str, int]], *, committed: bool = True

@@ -6,6 +6,7 @@ Everything here starts in milliseconds: it reads Delta through `deltalake` and a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -396,11 +397,11 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
     staged_layouts = _staged_layouts(layout)
     connection = open_duckdb([*LAYERS, *staged_layouts])
     for schema, staged_layout in staged_layouts.items():
-        for name in table_names(staged_layout, "silver"):
+        for name in _names_in_sql(table_names(staged_layout, "silver")):
             register_staged_table(connection, schema, name, open_dataset(staged_layout.silver(name)))
     open_datasets: dict[str, ds.Dataset] = {}
     for layer in LAYERS:
-        for name in table_names(layout, layer):
+        for name in _names_in_sql(table_names(layout, layer)):
             table_path = find_table_path(layout, layer, name)
             if table_path not in open_datasets:
                 open_datasets[table_path] = open_dataset(table_path)
@@ -411,6 +412,20 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
             )
             register_table(connection, layer, name, table_rows)
     return connection
+
+
+def _names_in_sql(names: Iterable[str]) -> list[str]:
+    """Return the names that SQL can tell apart: without those that differ from another one in case alone."""
+    names = list(names)
+    clashing_names = set(names_equal_but_case(names))
+    return [name for name in names if name not in clashing_names]
+
+
+def names_equal_but_case(names: Iterable[str]) -> list[str]:
+    """Return the names that differ from another one in case alone."""
+    names = list(names)
+    counts = Counter(name.lower() for name in names)
+    return [name for name in names if counts[name.lower()] > 1]
 
 
 def _staged_layouts(layout: Layout) -> dict[str, Layout]:

@@ -30,16 +30,18 @@ def open_duckdb(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
 
 def register_table(connection: duckdb.DuckDBPyConnection, layer: str, name: str, rows: Rows) -> None:
     """Register a layer's table as `layer.name`; a silver table also as `name`, without its hidden columns."""
-    connection.register(f"_{layer}_{name}", rows)
-    connection.execute(f"CREATE VIEW {layer}.{quote_name(name)} AS SELECT * FROM {quote_name(f'_{layer}_{name}')}")
+    frame_name = f"_{layer} {name}"  # a blank is in neither: no other pair of names makes the same one
+    connection.register(frame_name, rows)
+    connection.execute(f"CREATE VIEW {layer}.{quote_name(name)} AS SELECT * FROM {quote_name(frame_name)}")
     if layer == "silver":
         _create_visible_view(connection, "main", name, rows, f"silver.{quote_name(name)}")
 
 
 def register_staged_table(connection: duckdb.DuckDBPyConnection, schema: str, name: str, rows: Rows) -> None:
     """Register a table of a deployment as `schema.name`, without its hidden columns."""
-    connection.register(f"_{schema}_{name}", rows)
-    _create_visible_view(connection, schema, name, rows, quote_name(f"_{schema}_{name}"))
+    frame_name = f"_{schema} {name}"
+    connection.register(frame_name, rows)
+    _create_visible_view(connection, schema, name, rows, quote_name(frame_name))
 
 
 def _create_visible_view(

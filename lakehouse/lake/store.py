@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from urllib.parse import quote
@@ -272,7 +273,8 @@ def read_lines(path: str) -> Iterator[str]:
             for line in lines:
                 yield line.decode()
         return
-    yield from read_file(path).decode().splitlines(keepends=True)
+    for line_bytes in BytesIO(read_file(path)):  # at \n alone: a JSON text may have U+2028
+        yield line_bytes.decode()
 
 
 def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:

@@ -127,7 +127,7 @@ async def _run_for_lines(
     )
     if exit_code != 0:
         raise _command_error(exit_code, stderr_text, command)
-    return stdout_text.splitlines()
+    return [line for line in stdout_text.split("\n") if line]  # at \n alone: a JSON text may have U+2028
 
 
 async def _run_once(

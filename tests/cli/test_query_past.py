@@ -276,3 +276,27 @@ def test_csv_has_values_as_json_has_them(lakehouse, story):
     assert names == ["yes", "nothing", "n", "some", "inside", "text"]
     inside = '{"at": "2013-06-01T12:00:00Z", "d": "-Infinity", "b": "base64:/w=="}'
     assert rows == [["true", "", "NaN", "[1.5, null]", inside, "a,b"]]
+
+
+def test_values_of_types_that_arrow_lacks_are_shown_as_they_are(lakehouse, story):
+    large, huge = str(2**128 - 1), "1" + "0" * 30
+    sql = (
+        f"SELECT sum(x) AS total, max(x) AS most, INTERVAL 90 MINUTE AS lasts, {large}::UHUGEINT AS large, "
+        f"'12:00:00+02'::TIMETZ AS clock, MAP {{'a': 1}} AS map, [MAP {{1: 'x'}}] AS maps, "
+        f"sum({huge}::HUGEINT) AS huge FROM (VALUES (1), (2)) t(x)"
+    )
+    outcome = lakehouse("query", sql, "--json", "--lake", str(story.root))
+    assert json.loads(outcome.out) == {
+        "total": 3, "most": 2, "lasts": "01:30:00", "large": large, "clock": "12:00:00+02", "map": {"a": 1},
+        "maps": [{"1": "x"}], "huge": f"2{huge[1:]}",
+    }  # fmt: skip
+
+
+def test_topics_that_differ_in_case_alone_are_in_no_querys_way(tmp_path, lakehouse):
+    story = Story(tmp_path)
+    story.bronze.tick(9, ("Orders", "k", 0, 900, "v"), ("orders", "k", 0, 900, "v"))
+    at = ("--csv", "--lake", str(tmp_path))
+    assert lakehouse("query", "SELECT count(*) AS n FROM visits", *at).out == "n\n3\n"
+    outcome = lakehouse("query", 'SELECT * FROM bronze."Orders"', *at)
+    assert outcome.code != 0
+    assert "Orders and orders, which differ in case alone" in outcome.err

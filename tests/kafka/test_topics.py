@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError, NotFound
+from lakehouse.kafka import drain, ranges
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.options import java_options, librdkafka_options
 from lakehouse.kafka.produce import ProducerRecord, produce
@@ -29,6 +32,46 @@ def test_topics_by_name_and_by_pattern(cluster: Cluster) -> None:
     assert cluster.topics([]) == {}
     assert cluster.config("topics-one")["cleanup.policy"] == "delete"
     assert cluster.config("topics-two")["cleanup.policy"] == "compact"
+
+
+def test_only_kafkas_own_topics_are_internal(cluster: Cluster) -> None:
+    cluster.create("__debezium-heartbeat.db")
+    names = cluster.names()
+    assert "__debezium-heartbeat.db" in names
+    assert "__consumer_offsets" not in names
+
+
+def test_a_replica_that_lags_behind_does_not_end_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer's end of a partition is that of the replica that answers; the leader may have more."""
+    end = SimpleNamespace(code=lambda: KafkaError._PARTITION_EOF)
+
+    def message(offset: int, error: Any = None) -> Any:
+        return SimpleNamespace(
+            error=lambda: error, topic=lambda: "t", partition=lambda: 0, offset=lambda: offset, headers=list,
+            timestamp=lambda: (1, 0), key=lambda: None, value=lambda: b"v",
+        )  # fmt: skip
+
+    class Lagging:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            # The follower has three records, then the rest; offset 5 is the marker of a transaction.
+            self.messages = [*map(message, range(3)), message(3, end), *map(message, range(3, 5)), message(6, end)]
+
+        def assign(self, *_: Any) -> None: ...
+        def close(self) -> None: ...
+
+        def poll(self, *_: Any) -> Any:
+            return self.messages.pop(0)
+
+        def consume(self, *_: Any) -> list[Any]:
+            return [self.messages.pop(0)]
+
+    monkeypatch.setattr(ranges, "_ranges_consumer", Lagging)
+    monkeypatch.setattr(drain, "_drain_consumer", Lagging)
+    records = ranges.read_ranges("", {}, {"t": {0: 0}}, {"t": {0: 6}})
+    assert [record.offset for record in records] == [0, 1, 2, 3, 4]
+    unused: Any = None
+    messages = drain.read_offsets(unused, {}, "t", {0: (0, 6)})
+    assert [item.offset() for item in messages] == [0, 1, 2, 3, 4]
 
 
 def test_a_recreated_topic_has_another_id(cluster: Cluster) -> None:
@@ -139,5 +182,8 @@ def test_one_spelling_serves_both_kinds_of_client() -> None:
     for url in ("login.example.com", "https://login.example.com/ -Dx=y", "file:///etc/passwd"):
         with pytest.raises(ConfigError, match="expected a URL"):
             java_options({**oauth, "sasl.oauthbearer.token.endpoint.url": url})
+    with pytest.raises(ConfigError, match="has a login before the @") as caught:
+        java_options({**oauth, "sasl.oauthbearer.token.endpoint.url": "https://me:hush@login.example.com/token"})
+    assert "hush" not in str(caught.value)
     with pytest.raises(ConfigError, match="GSSAPI"):
         java_options({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})

@@ -79,13 +79,17 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
         ("20260131_1230", "2026-01-31T12:30:00Z"),
         ("2026-01-31T12:30:15.250Z", "2026-01-31T12:30:15.250000Z"),
         ("2026-01-31T12-30-15+0100", "2026-01-31T11:30:15Z"),
+        ("20260131T1230-05", "2026-01-31T17:30:00Z"),
+        ("2026-01-31T12-30-05", "2026-01-31T12:30:05Z"),
     ],
 )
 def test_times_in_names(text, time):
     assert time_text(time_of_name(text, "file")) == time
 
 
-@pytest.mark.parametrize("text", ["today", "2026-13-01", "12", "0001-01-01", "31.01.2026", "2026-01-31T99-00", "~"])
+@pytest.mark.parametrize(
+    "text", ["today", "2026-13-01", "12", "2026", "2026-01", "0001-01-01", "31.01.2026", "2026-01-31T99-00", "~"]
+)
 def test_a_name_without_a_time_is_refused_with_the_file(text):
     with pytest.raises(ConfigError, match="exports/c: found"):
         time_of_name(text, "exports/c")
@@ -104,6 +108,43 @@ def test_files_of_one_time_are_one_snapshot_and_others_are_left_alone(tmp_path):
     snapshots = list_snapshots(source.snapshots)
     assert [time_text(snapshot.time_ms)[:10] for snapshot in snapshots] == ["2026-01-01", "2026-01-02"]
     assert [Path(file).name for file in snapshots[1].files] == ["part-0.csv", "part-1.csv"]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("{at}-*.csv", ["2026-01-31-part1", "2026-02-01-part1", "2026-02-02T12-30-15-part1", "20260203T123015Z-x"]),
+        ("c-{at}*.csv", ["c-2026-01-31", "c-2026-02-01-again", "c-2026-02-02T12-30-15", "c-20260203T123015Zx"]),
+        ("*-{at}.csv", ["c-2026-01-31", "2026-c-2026-02-01", "c-2026-02-02T12-30-15", "c-20260203T123015Z"]),
+    ],
+)
+def test_a_time_beside_other_text_goes_as_far_as_it_can(tmp_path, path, names):
+    for name in names:
+        (tmp_path / f"{name}.csv").write_text("id,name\n1,a\n")
+    source = source_of(tmp_path / path, "name string")
+    assert source.snapshots is not None
+    assert [time_text(snapshot.time_ms) for snapshot in list_snapshots(source.snapshots)] == [
+        "2026-01-31T00:00:00Z",
+        "2026-02-01T00:00:00Z",
+        "2026-02-02T12:30:15Z",
+        "2026-02-03T12:30:15Z",
+    ]
+
+
+def test_a_file_that_is_replaced_under_its_name_is_a_new_snapshot(tmp_path):
+    source = source_of(tmp_path / "customers.csv", "name string", at="exported_at")
+    times = FileTimes()
+    for day in ("2026-01-31", "2026-02-01"):
+        (tmp_path / "new.csv").write_text(f"id,name,exported_at\n1,a,{day}\n")
+        (tmp_path / "new.csv").rename(tmp_path / "customers.csv")
+        assert [time_text(snapshot.time_ms)[:10] for snapshot in times.snapshots_of(source)] == [day]
+
+
+def test_a_time_that_no_calendar_has_is_refused(tmp_path):
+    forever = pa.array([2**63 - 1], pa.timestamp("ms"))
+    parquet.write_table(pa.table({"id": [1], "valid_to": forever}), tmp_path / "c-2026-01-01.parquet")
+    with pytest.raises(ConfigError, match=r"c-2026-01-01.parquet.*column 'valid_to' has a time"):
+        only_rows(source_of(tmp_path / "c-{at}.parquet", "valid_to timestamp"))
 
 
 def test_letters_of_a_pattern_mean_themselves(tmp_path):

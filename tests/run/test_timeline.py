@@ -222,9 +222,31 @@ def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
 def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_time() -> None:
     """It reaches this table as records without a time, and counts like an intervention in the table itself."""
     commits = [CREATED, took(1, 0, 10, 20), took(3, 1, 30, 30), took(4, 3, None, 30)]
-    lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
+    above = Opened("above", [CREATED, took(1, 0, 10, 20), took(4, 1, None, 20, operation="revert")], 4)
+    lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above", above=above)
     reads = TableInputs(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
     assert [item.version(AtEvent(20)) for item in lines] == [None, 1]
     assert [item.version(AtEvent(30)) for item in lines] == [3, 3]
     assert [item.version(moment_from_text("offsets:t/0=2")) for item in lines] == [None, 1]
+
+
+@pytest.mark.parametrize(
+    ("commits", "tick", "versions"),
+    [
+        ([took(1, 0, 10, 15), took(3, 1, 18, 19)], 3, [2, 3]),
+        ([took(1, 0, 10, 15), took(3, 1, 18, 25)], 3, [None, 3]),
+        ([took(1, 0, 10, 15), took(3, 1, 18, 40)], 3, [None, None]),
+        ([took(1, 0, 10, 15)], 1, [None, None]),
+        (None, 0, [None, None]),
+    ],
+    ids=["no later record", "one between", "one later than both", "behind", "gone"],
+)
+def test_rows_may_be_made_of_later_records_of_a_table_that_is_read(
+    commits: list[Any] | None, tick: int, versions: list[int | None]
+) -> None:
+    above = None if commits is None else Opened("above", [CREATED, *commits], tick)
+    table = Opened("v", [CREATED, took(1, 0, 10, 20), took(2, 1, None, 20), took(3, 2, 30, 30)], 3)
+    lake = Written([{"t/0": 2}, {}, {"t/0": 3}], table, above=above)
+    past = Timeline(lake, visible_subject(lake.layout, "v", TableInputs(frozenset({"t"}), frozenset({"above"}))))
+    assert [past.version(AtEvent(20)), past.version(AtEvent(30))] == versions

@@ -78,8 +78,12 @@ class Written:
         ids: Mapping[int, str] | None = None,
         gone: int = 0,
         of: str = "v",
+        above: Opened | None = None,
     ) -> None:
-        """ticks: the end of each by "topic/partition"; ids: of topic t, by tick; of: the table of the interventions."""
+        """ticks: the end of each by "topic/partition"; ids: of topic t, by tick; of: the table of the interventions.
+
+        above: a table that v reads.
+        """
         self._ticks, self._decided, self._of = ticks, decided, of
         stood: dict[str, TopicState] = {}
         commits: list[MadeCommit] = []
@@ -96,6 +100,7 @@ class Written:
         self._tables = {
             "lake/bronze/records": Opened("ingest", commits, len(ticks), gone),
             "lake/silver/v": v,
+            **({} if above is None else {f"lake/silver/{above.name}": above}),
         }
 
     def open_table(self, path: str) -> Opened | None:

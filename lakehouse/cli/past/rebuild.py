@@ -132,7 +132,7 @@ def free_name(app: App, name: str) -> str:
     """Return a new table's name. Raises ConfigError for a name that the application keeps, PlanError for a bad one."""
     from lakehouse.plan.expression.schema import check_name
 
-    if name in [table.name for table in app.tables]:
+    if name.lower() in [table.name.lower() for table in app.tables]:  # SQL does not tell names apart by case
         raise ConfigError(f"table {name!r} belongs to the application; expected the name of a new one.")
     return check_name(name, "table")
 

@@ -85,11 +85,12 @@ class History:
     def explain_missing(self, moment: At) -> str:
         """Return a text about why no version can be read for a moment, with the nearest moments that have one."""
         version_number = self.timeline.version(moment)
-        explanation = (
-            "lies between versions"
-            if version_number is None
-            else f"is version {version_number}, whose files are gone (VACUUM)"
-        )
+        if version_number is not None:
+            explanation = f"is version {version_number}, whose files are gone (VACUUM)"
+        elif isinstance(moment, AtEvent) and self.timeline.may_hold_later_input(moment.ms):
+            explanation = "lies between versions: a table that it reads has later records, of which rows may be made"
+        else:
+            explanation = "lies between versions"
         nearest = list(filter(None, self._nearest_moments(moment)))
         return f"{self.label} at {moment} {explanation}. " + (
             f"The nearest {'is' if len(nearest) == 1 else 'are'} {' and '.join(nearest)}."
@@ -123,6 +124,8 @@ class History:
 
     def _nearest_event_times(self, ms: int) -> tuple[str | None, str | None]:
         """Return the last event time before a time, and the first after it, for which a version is exact."""
+        if self.timeline.may_hold_later_input(ms):
+            return None, None
         time_before: str | None = None
         time_after: str | None = None
         upper_bound: int | None = None

@@ -30,7 +30,7 @@ from lakehouse.lake.moment.commits import Commit, read_own_commits, walk_own_com
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.lake_facts import LakeFacts, TableLog
 from lakehouse.lake.moment.offsets import OffsetBounds
-from lakehouse.lake.moment.past_subject import Subject, TableInputs, reads_from_properties
+from lakehouse.lake.moment.past_subject import Subject, TableInputs, reads_from_properties, visible_subject
 from lakehouse.lake.moment.table_versions import Version, walk_versions
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import SKIP
@@ -316,12 +316,29 @@ class Timeline:
         later_versions = takewhile(lambda version: version.version > fitting_commit.last, self.versions())
         return None if any(version.origin == "intervention" for version in later_versions) else fitting_commit.last
 
+    def may_hold_later_input(self, ms: int) -> bool:
+        """Say whether a table above this one may hold a record that is later than an event time.
+
+        A row that was made from such a table may be that record's work: the times of this table's rows do not tell.
+        """
+        upstream_names = () if self._reads is None else sorted(self._reads.tables)
+        return any(self._is_later_than(name, ms) for name in upstream_names)
+
+    def _is_later_than(self, upstream_name: str, ms: int) -> bool:
+        try:
+            upstream = Timeline(self._lake_facts, visible_subject(self._lake_facts.layout, upstream_name))
+        except NotFound:
+            return True
+        newest = next((version for version in upstream.versions() if version.origin != "nothing"), None)
+        if upstream._is_restored or upstream.applied_tick < self.last_tick or newest is None or not newest.covers:
+            return True  # nothing tells
+        return newest.through is not None and newest.through > ms
+
     def _version_at_event_time(self, ms: int) -> int | None:
-        if self._is_restored:
+        if self._is_restored or self.may_hold_later_input(ms):
             return None
         for version in self.versions():
             if version.covers and (version.through is None or version.through <= ms):
-                # An intervention in an input table arrived as records without a time.
                 has_later_interventions = self._has_interventions(
                     NO_TICK if version.tick is None else version.tick, self.last_tick
                 )

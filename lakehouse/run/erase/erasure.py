@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakehouse.errors import ConfigError, NotFound, PlanError
+from lakehouse.errors import ConfigError, NotFound, PlanError, StorageError
 from lakehouse.lake import reader, store
+from lakehouse.lake.control import note
 from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease, ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
@@ -116,6 +117,7 @@ def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table], rever
     record_text = ", ".join(f"{count:,} of topic {topic}" for topic, count in counts.items())
     stages = [
         f"keep the places of the records ({record_text}), with a salted hash of their bytes",
+        *([f"publish what is not published yet to {', '.join(published)}"] if published else []),
         "delete them from bronze, from the quarantines, and from what interventions keep",
     ]
     if names:
@@ -283,12 +285,31 @@ class Eraser:
             yield column.in_topic.name
 
     def _delete_rows(self, erasure: Erasure) -> Erasure:
-        """Delete the rows of the records from everything that holds their bytes and is not built again."""
+        """Delete the rows of the records from everything that holds their bytes and is not built again.
+
+        What the tables have changed until then is published before: without the records nobody could derive it.
+        """
         lake = self._lake.own_session()
+        self._publish_differences(erasure)
         with self._all_stopped(erasure):
+            self._require_published(erasure)
             for path in self._record_paths(erasure):
                 erased.delete_records(lake, erasure.id, path)
         return erasure
+
+    def _require_published(self, erasure: Erasure) -> None:
+        """Raise StorageError if a topic lacks changes of a table that the table has committed."""
+        for sink in self._app.sinks:
+            note_of_topic = note.read(self._layout.published(sink.topic)) if note.are_kept(self._layout.root) else None
+            if note_of_topic is None or not isinstance(sink.source, Table) or sink.source.name not in erasure.tables:
+                continue
+            table_tick = self._lake.progress(self._lake.open(sink.source).visible).tick
+            if note_of_topic["tick"] < table_tick:
+                raise StorageError(
+                    f"erase: table {sink.source.name!r} is at tick {table_tick}, and topic {sink.topic!r} at tick "
+                    f"{note_of_topic['tick']}: a run committed meanwhile, and was ended before it published. Give the "
+                    "command again."
+                )
 
     def _record_paths(self, erasure: Erasure) -> list[str]:
         """Return the paths of the tables that have rows of bronze, or their places."""

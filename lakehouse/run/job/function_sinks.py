@@ -14,10 +14,11 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakehouse.errors import ConfigError, JobFailed, StorageError
+from lakehouse.errors import ConfigError, Fenced, JobFailed, StorageError
 from lakehouse.lake.control import note as notes
 from lakehouse.lake.control.writer_leases import function_lease
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_remote
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
 from lakehouse.semantics.commit_number import NO_TICK
@@ -114,14 +115,27 @@ class _Function:
                     continue
                 record = as_record(self.sink, row)
                 if record_number > note_before.told:
+                    self._check_owner()
                     self._call(record)
                     self._keep(replace(note_before, to=last_tick, told=record_number, at=record.position.text))
                 elif record.position.text != note_before.at:
                     raise self._other_declaration_error()
         if record_number < note_before.told:
             raise self._other_declaration_error()
+        self._check_owner()
         self._keep(Note(note_before.lake, last_tick, last_tick))
         return record_number - note_before.told
+
+    def _check_owner(self) -> None:
+        """Raise Fenced if another process has written the note: on a store a lease ends while a process is paused."""
+        if not is_remote(self._path):
+            return  # the lock on a file is held
+        stored_note = notes.read(self._path)
+        if stored_note is not None and stored_note["lake"] == self._note.lake and Note(**stored_note) != self._note:
+            raise Fenced(
+                f"function {self.name!r} is called by another process now: its note {self._path} has changed. This "
+                "one was paused, or could not reach the store, for longer than its lease; it stops."
+            )
 
     def _call(self, record: StreamRecord) -> None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from lakehouse.errors import NotFound, PlanError
+from lakehouse.errors import NotFound, PlanError, StorageError
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
@@ -176,6 +176,11 @@ def plan_backfill(
         beside_table = build(open_table, table.name, listen=count_done)
         listen("compare", records, records)
         basis = _read_basis(open_table)
+        if changed_names := present_logic.changed_above(open_table, beside_table.read_begin_tick()):
+            raise StorageError(
+                f"table {table.name!r} reads {', '.join(changed_names)}, which got other logic while it was built; "
+                "expected the same logic all the while. Give the command again: it builds the table anew."
+            )
         differing = compare(open_table, beside_table, examples)
     applied_tick, changed = require_applied_tick(open_table), _is_redeclared(open_table)
     expected = Backfilled(differing, None, records, applied_tick, changed)
@@ -208,10 +213,12 @@ def build(
 ) -> OpenTable:
     """Build a table beside the live tables, up to a tick, or up to the last complete tick; return the built table.
 
-    An interrupted build goes on, unless it had another declaration.
+    An interrupted build goes on, unless it had another declaration, or a table above got other logic since it began.
     """
     table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
-    if stored_declaration(beside_table) not in (None, declaration_of(table)):
+    if stored_declaration(beside_table) not in (None, declaration_of(table)) or present_logic.changed_above(
+        open_table, beside_table.read_begin_tick()
+    ):
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
     build_tables(beside_table.lake, (table,), end_tick=end_tick, listen=listen)
     return beside_table

@@ -30,7 +30,7 @@ from lakehouse.run.repair.stages import (
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.history import anchors
+from lakehouse.spark.history import anchors, present_logic
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.transaction import read_properties
@@ -126,6 +126,11 @@ def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None
             raise StorageError(
                 f"table {name!r}: somebody intervened in it after this repair was planned, so it may have another "
                 "effect than the planned one. Plan it again; `lakehouse look interventions` says what was decided."
+            )
+        if changed_names := present_logic.changed_above(lake.open(table), plan.basis.decided_tick):
+            raise StorageError(
+                f"table {name!r} reads {', '.join(changed_names)}, which got other logic after this repair was "
+                "planned: what was planned, or built, is of the earlier logic. Plan it again."
             )
     for stage in plan.stages:
         if isinstance(stage, Intervene) and stage.kind == "swap":

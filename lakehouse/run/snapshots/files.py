@@ -19,7 +19,13 @@ from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.time.years import is_possible_time
 
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
-_CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)[-_]?(\d\d)(?:[-_]?(\d\d))?(?=$|[Zz+.,-])")
+_CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)([-_]?)(\d\d)(?:\2(\d\d))?(?=$|[Zz+.,-])")
+_DAY = re.compile(r"\d{8}|\d{4}-\d\d-\d\d")
+# A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone.
+_TIME = (
+    r"(?P<time>(?:\d{8}|\d{4}-\d\d-\d\d)"
+    r"(?:[Tt_ ]\d\d(?P<between>[-_:]?)\d\d(?:(?P=between)\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +60,19 @@ def list_snapshots(declared: Snapshots) -> list[SourceSnapshot]:
 
 def matching_files(declared: Snapshots) -> Iterator[tuple[str, str]]:
     """Yield the files of a path, in the order of their names, with the text in place of SNAPSHOT_TIME."""
-    pattern = _path_pattern(declared.path)
+    # The text of a time goes as far as it can: a `*` behind it has the rest. Any other text in its place is refused.
+    patterns = [_path_pattern(declared.path, time_pattern) for time_pattern in (_TIME, "(?P<time>[^/]+?)")]
     for path in sorted(_files_below(_fixed_folder(declared.path))):
-        if (match := pattern.fullmatch(path)) is not None:
+        if (match := patterns[0].fullmatch(path) or patterns[1].fullmatch(path)) is not None:
             yield path, match.groupdict().get("time") or ""
 
 
 def time_of_name(text: str, path: str) -> int:
     """Return the time in a file's name, in milliseconds. Raises ConfigError."""
-    clock_text = _CLOCK.sub(lambda match: "T" + ":".join(part for part in match.groups() if part), text)
+    clock_text = _CLOCK.sub(lambda match: "T" + ":".join(part for part in match.group(1, 3, 4) if part), text)
     try:
+        if not _DAY.match(text):
+            raise Unfit("")
         moment = text_reader("timestamp")(clock_text)
     except Unfit:
         raise ConfigError(
@@ -118,10 +127,10 @@ def unreadable_table(path: str, error: Exception) -> StorageError:
     )
 
 
-def _path_pattern(path: str) -> re.Pattern[str]:
+def _path_pattern(path: str, time_pattern: str) -> re.Pattern[str]:
     """Return the expression of the paths that a declared one means: neither * nor a time goes over a slash."""
     parts = re.split(rf"({re.escape(SNAPSHOT_TIME)}|\*)", path)
-    part_patterns = {SNAPSHOT_TIME: "(?P<time>[^/]+?)", "*": "[^/]*"}
+    part_patterns = {SNAPSHOT_TIME: time_pattern, "*": "[^/]*"}
     return re.compile("".join(part_patterns.get(part, re.escape(part)) for part in parts))
 
 

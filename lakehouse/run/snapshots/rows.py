@@ -31,6 +31,7 @@ LOG_CUT_OFF = "No table metadata or protocol found"
 FileRow: TypeAlias = dict[str, Any] | None
 Item = TypeVar("Item")
 FileSizes = frozenset[tuple[str, int | None]]  # paths and bytes
+FileStamp = tuple[int | None, int | None]  # bytes, and the time of the last change in nanoseconds
 
 
 def read_rows(source: Source, snapshot: SourceSnapshot) -> Iterator[SnapshotRow]:
@@ -70,6 +71,15 @@ def file_sizes(files: Sequence[str]) -> FileSizes:
     with _file_system(files[0]) as (file_system, inner_path):
         infos = file_system.get_file_info([inner_path(path) for path in files])
     return frozenset((path, info.size) for path, info in zip(files, infos, strict=True))
+
+
+def file_stamps(files: Sequence[str]) -> dict[str, FileStamp]:
+    """Return what changes when a file is replaced, by its path. Raises ConfigError, StorageError."""
+    if not files:
+        return {}
+    with _file_system(files[0]) as (file_system, inner_path):
+        infos = file_system.get_file_info([inner_path(path) for path in files])
+    return {path: (info.size, info.mtime_ns) for path, info in zip(files, infos, strict=True)}
 
 
 def _fitting_rows(file_rows: Iterator[FileRow], place: str, convert: Callable[[int, FileRow], Item]) -> Iterator[Item]:
@@ -205,7 +215,7 @@ def _parquet_batches(path: str, columns: tuple[Column, ...]) -> Iterator[Any]:
             parquet_file = parquet.ParquetFile(file)
             _check_names(path, parquet_file.schema_arrow.names, columns)
             for batch in parquet_file.iter_batches(BATCH_ROWS, columns=[column.in_topic.name for column in columns]):
-                yield _in_microseconds(batch)
+                yield _in_microseconds(batch, path)
         except pa.ArrowException as error:
             raise ConfigError(f"{path}: can't be read as Parquet: {error}. Is it still being written?") from None
 
@@ -224,21 +234,28 @@ def _delta_batches(path: str, version: int, columns: tuple[Column, ...]) -> Iter
     _check_names(path, dataset.schema.names, columns)
     try:
         for batch in dataset.to_batches(columns=[column.in_topic.name for column in columns], batch_size=BATCH_ROWS):
-            yield _in_microseconds(batch)
+            yield _in_microseconds(batch, path)
     except FileNotFoundError as error:
         raise VersionGone(path, version, f"VACUUM removed a file of it: {error}") from None
     except (OSError, pa.ArrowException) as error:
         raise unreadable_table(path, error) from None
 
 
-def _in_microseconds(batch: Any) -> Any:
-    """Return a batch with its moments in microseconds: Python has no finer ones."""
+def _in_microseconds(batch: Any, path: str) -> Any:
+    """Return a batch with its moments in microseconds: finer ones are cut, as in a topic. Raises ConfigError."""
     import pyarrow as pa
 
-    arrays = [
-        array.cast(pa.timestamp("us", array.type.tz), safe=False) if pa.types.is_timestamp(array.type) else array
-        for array in batch.columns
-    ]
+    arrays = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_timestamp(array.type):
+            try:
+                array = array.cast(pa.timestamp("us", array.type.tz), safe=array.type.unit != "ns")
+            except pa.ArrowInvalid as error:
+                raise ConfigError(
+                    f"{path}: column {name!r} has a time that no calendar has: {error}. Expected one in the years 1 to "
+                    "9999, or null. Nothing of this snapshot is taken in, nor of later ones."
+                ) from None
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 

@@ -19,7 +19,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, list_snapshots, matching_files, time_text
 from lakehouse.run.snapshots.known_rows import known_rows
-from lakehouse.run.snapshots.rows import FileSizes, file_sizes, read_rows, time_of_column
+from lakehouse.run.snapshots.rows import FileSizes, FileStamp, file_sizes, file_stamps, read_rows, time_of_column
 from lakehouse.settings.config import Settings
 
 LOOK_SECONDS = 30.0
@@ -136,10 +136,10 @@ class Snapshotting:
 
 
 class FileTimes:
-    """The snapshots of a source; files whose time stands in a column are read once for it."""
+    """The snapshots of a source; files whose time stands in a column are read for it when they are new, or replaced."""
 
     def __init__(self) -> None:
-        self._times: dict[str, int] = {}
+        self._times: dict[str, tuple[FileStamp, int]] = {}
 
     def snapshots_of(self, source: Source) -> list[SourceSnapshot]:
         """Return the snapshots that there are, the earliest first."""
@@ -147,10 +147,11 @@ class FileTimes:
         if not source.snapshots.time_column:
             return list_snapshots(source.snapshots)
         by_time: dict[int, SourceSnapshot] = {}
-        for path, _ in matching_files(source.snapshots):
-            if path not in self._times:
-                self._times[path] = time_of_column(source, path)
-            time_ms = self._times[path]
+        for path, stamp in file_stamps([path for path, _ in matching_files(source.snapshots)]).items():
+            known_stamp, time_ms = self._times.get(path, (None, 0))
+            if stamp != known_stamp:
+                time_ms = time_of_column(source, path)
+                self._times[path] = (stamp, time_ms)
             earlier = by_time.get(time_ms, SourceSnapshot(time_ms, ()))
             by_time[time_ms] = replace(earlier, files=(*earlier.files, path))
         return [by_time[time_ms] for time_ms in sorted(by_time)]

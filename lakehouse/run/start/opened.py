@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import ConfigError
 from lakehouse.file_faults import resolve_path
 from lakehouse.lake import store
+from lakehouse.lake.control.store_check import check_store
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.table import Table
 from lakehouse.run.start import notebook
@@ -48,13 +49,13 @@ class Opened:
         """The Spark session; started on the first use."""
         from lakehouse.spark.jvm.kept.choice import allow_keeping
         from lakehouse.spark.jvm.session.session import open_session
-        from lakehouse.spark.jvm.store_check import check_store
 
         in_notebook = notebook.is_notebook()
         if in_notebook:
             allow_keeping(allowed=True, in_notebook=True)
+        lake = self.settings.lake
+        check_store(lake.path, lake.options, single_writer=lake.single_writer)
         spark = open_session(self.settings)
-        check_store(spark, self.settings)
         if in_notebook:
             notebook.show_rows(spark)
         return spark

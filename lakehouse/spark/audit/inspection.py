@@ -58,7 +58,7 @@ def _check_log(place: TablePlace, since_version: int) -> Iterator[Finding]:
             yield Finding(f"the log: no entry for version {previous_version + 1}", previous_version + 1)
         previous_version = version
         try:
-            actions = [json.loads(line) for line in entry.read_text().splitlines() if line.strip()]
+            actions = [json.loads(line) for line in entry.read_bytes().split(b"\n") if line.strip()]
         except ValueError:
             actions = []
         if not actions:

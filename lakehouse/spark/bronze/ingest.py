@@ -63,6 +63,8 @@ class Ingest:
         self.tick_seconds = 0.0  # the seconds of the last tick
         self._batch_phase = Phase("records", "records to bronze")
         self._suspect = careful.SuspectBatch(lake.layout.careful)
+        self._recreated_names: set[str] = set()  # topics that were recreated before their first record in this query
+        self._may_lack_tick = False  # whether the log of interventions may have a tick that bronze lacks
         self._lock = threading.Lock()  # a batch or an intervention writes a tick, never both at once
 
     @property
@@ -72,7 +74,9 @@ class Ingest:
     def record_intervention(self, request: InterventionRequest) -> int:
         """Record an intervention between two ticks; return the intervention's tick."""
         with self._lock:
+            self._may_lack_tick = True  # until both the log and bronze have it
             self._state = interventions.record_intervention(self._lake, self._state, request)
+            self._may_lack_tick = False
             return self._state.tick
 
     def __enter__(self) -> Ingest:
@@ -154,10 +158,15 @@ class Ingest:
         self._accepted_gaps += lost_ranges
         self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges, kafka_topics))
 
-    def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
-        """Forget topics that were recreated before their first record; `_add_new_topics` adds their new id."""
-        if recreated_topics := gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics):
+    def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> set[str]:
+        """Forget topics that were recreated before their first record, and return their names.
+
+        `_add_new_topics` adds their new id.
+        """
+        recreated_topics = gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics)
+        if recreated_topics:
             self._accept_losses(recreated_topics, kafka_topics)
+        return {gap.topic for gap in recreated_topics}
 
     def _add_new_topics(self, kafka_topics: Mapping[str, gaps.KafkaTopic], names: Iterable[str]) -> None:
         """Add topics that bronze does not know to the state: offsets that Kafka had dropped by then are no gap."""
@@ -221,6 +230,7 @@ class Ingest:
 
     def start_query(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query: it ends when all that Kafka has now is ingested, or never. Its checkpoint is always new."""
+        self._recreated_names.clear()
         kafka_topics = self._look_at_kafka()
         starts = {
             name: {
@@ -259,12 +269,17 @@ class Ingest:
     def _ingest_batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._lock, phase("records", "records to bronze", unit="records") as batch_phase:
             self._batch_phase = batch_phase
+            if self._may_lack_tick:  # an intervention failed half way: its tick must not get records
+                self._state = interventions.append_missing_ticks(self._lake, self._state)
+                self._may_lack_tick = False
             self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id, frame))
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark continues silently when a topic is deleted and recreated: so ask Kafka for the topics' ids.
         kafka_topics = self._feed.look_up_topics(ends)
-        self._forget_recreated(kafka_topics)
+        self._recreated_names |= self._forget_recreated(kafka_topics)
+        if recreated_names := self._recreated_names & ends.keys():
+            ends = {**ends, **_ends_in_kafka({name: ends[name] for name in recreated_names}, kafka_topics)}
         if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         self._add_new_topics(kafka_topics, [name for name in ends if name in kafka_topics])
@@ -276,7 +291,8 @@ class Ingest:
             self._take_in_by_record(ends)
             return
         try:
-            for part_frame, part_ends in self._batch_parts(frame, ends):
+            # Spark's frame of a topic that was recreated begins where the deleted one would have gone on.
+            for part_frame, part_ends in self._batch_parts(frame, ends, is_whole=not recreated_names):
                 starts, moved_ends = self._new_ranges(part_ends)
                 part_frame = coalesce_to_few_tasks(
                     part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))
@@ -294,9 +310,11 @@ class Ingest:
                 raise
             self._take_in_by_record(ends)
 
-    def _batch_parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
-        """Yield a batch in parts, each of as many bytes as a tick may have; undivided if it seems to have no more."""
-        is_whole = True
+    def _batch_parts(self, frame: DataFrame, ends: Offsets, *, is_whole: bool) -> Iterator[tuple[DataFrame, Offsets]]:
+        """Yield a batch in parts, each of as many bytes as a tick may have; undivided if it seems to have no more.
+
+        is_whole: whether the frame has all new records up to the ends; if not, they are read again.
+        """
         while (offset_ranges := self._new_ranges(ends))[1]:
             if self._record_bytes is None and careful.count_offsets(*offset_ranges) > careful.FIRST_RECORDS:
                 self._record_bytes = careful.sample_record_bytes(self._feed, *offset_ranges)
@@ -355,6 +373,19 @@ class Ingest:
         self.tick_seconds = time.monotonic() - start_time
         self._batch_phase.done += volume.rows
         self._on_tick(self._state.tick, volume.rows)
+
+
+def _ends_in_kafka(ends: Offsets, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> Offsets:
+    """Return the ends of these topics as far as Kafka has them: others may be those of a deleted topic."""
+    return {
+        name: {
+            partition: min(end_offset, kafka_topics[name].offsets[partition][1])
+            for partition, end_offset in partitions.items()
+            if partition in kafka_topics[name].offsets
+        }
+        for name, partitions in ends.items()
+        if name in kafka_topics
+    }
 
 
 def _data_loss_error(lost_ranges: list[gaps.Gap], advice: str) -> DataLoss:

@@ -152,6 +152,11 @@ def take_over_bronze(lake: OpenLake) -> BronzeState:
     state = bronze.open_bronze_epoch(lake)
     if lake.exists(lake.layout.interventions):
         open_epoch(lake.spark, intervention_log_place(lake.layout), state.epoch)
+    return append_missing_ticks(lake, state)
+
+
+def append_missing_ticks(lake: OpenLake, state: BronzeState) -> BronzeState:
+    """Append the ticks of interventions that are recorded and have none; return bronze's state after them."""
     last_tick = last_intervention_tick(lake)
     while state.tick < last_tick:
         state = _append_tick(lake, state)

@@ -29,6 +29,7 @@ from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter
 from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.table import timelines
 from lakehouse.spark.transaction import commit_log_of
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ class Anchor:
 
 
 def nearest_anchor(open_table: OpenTable, cut: Cut) -> Anchor | None:
-    """Return the last anchor that holds only records that count; None if there is none."""
+    """Return the last anchor that holds only records that count; None if there is none, or if nothing tells."""
     last_tick = cut.tick
+    if cut.event_ms is not None and _may_hold_later_input(open_table, cut.event_ms):
+        return None
     if cut.offsets is not None:
         last_tick = min(last_tick, _last_tick_before(open_table, cut))
 
@@ -61,11 +64,20 @@ def nearest_anchor(open_table: OpenTable, cut: Cut) -> Anchor | None:
         if newest_tick is not None and commit.tick < newest_tick:
             break
         try:
-            if is_in_cut(commit.tick, through) and (anchor := _open_version(open_table, commit)) is not None:
+            if is_in_cut(commit.tick, through) and (
+                anchor := _open_version(open_table, commit, with_others=cut.is_whole)
+            ):
                 return anchor
         except AnalysisException:
             break  # Delta no longer has this version, nor any before it
     return None if newest_tick is None else _read_copy(open_table, newest_tick)
+
+
+def _may_hold_later_input(open_table: OpenTable, event_ms: int) -> bool:
+    """Say whether rows may hold what a record after an event time made of a table that they were made from."""
+    if not open_table.table.stream.tables or not open_table.table_exists():
+        return False
+    return open_table.layout.beside is not None or timelines.timeline_of(open_table).may_hold_later_input(event_ms)
 
 
 def keep_anchor(open_table: OpenTable, tick: int, reason: str) -> int | None:
@@ -199,17 +211,22 @@ def _commits_back(
 
 
 def _open_version(
-    open_table: OpenTable, commit: Commit, first_untrusted: Mapping[str, int] | None = None
+    open_table: OpenTable,
+    commit: Commit,
+    first_untrusted: Mapping[str, int] | None = None,
+    *,
+    with_others: bool = True,
 ) -> Anchor | None:
     """Open a version of the state, with that of the visible table; None if either is missing, or not trusted.
 
-    first_untrusted: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no
-    longer has the version.
+    first_untrusted: by path, the first version of a table that can't be trusted. with_others: with what others
+    committed after us, such as OPTIMIZE or somebody's UPDATE, since readers saw that at the tick. Raises
+    AnalysisException if Delta no longer has the version.
     """
     table_place, tick = open_table.state, commit.tick
     visible_place = open_table.visible
-    # Commits of others after ours belong to the anchor: OPTIMIZE, or somebody's UPDATE.
-    last_version = _last_trusted(commit, (first_untrusted or {}).get(table_place.path))
+    untrusted = first_untrusted or {}
+    last_version = _last_trusted(commit, untrusted.get(table_place.path)) if with_others else commit.version
     if last_version is None:
         return None
     state_rows = open_table.lake.read_past(table_place.path, last_version)
@@ -221,9 +238,10 @@ def _open_version(
         for visible_commit in open_table.lake.commits(visible_place, tick, tick)
         if visible_commit.tick == tick
     ]
-    last_version = (
-        _last_trusted(visible_commits[-1], (first_untrusted or {}).get(visible_place.path)) if visible_commits else None
-    )
+    if not visible_commits:
+        return None
+    last_commit = visible_commits[-1]
+    last_version = _last_trusted(last_commit, untrusted.get(visible_place.path)) if with_others else last_commit.version
     return (
         None
         if last_version is None

@@ -79,6 +79,11 @@ def check_declared_above(open_table: OpenTable, together: Collection[str] = ()) 
     )
 
 
+def changed_above(open_table: OpenTable, after_tick: int) -> list[str]:
+    """Return the names of the tables above a live table that got other logic after a tick."""
+    return [name for name, swap in _changed_above(open_table) if swap.at > after_tick]
+
+
 def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: int) -> None:
     """Raise NotFound if a live table's changes in (after_tick, to_tick] come from earlier logic of a table above."""
     if open_table.layout.beside is not None or not open_table.table.stream.tables:

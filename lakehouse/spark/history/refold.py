@@ -58,6 +58,16 @@ def refold_touched(
     return _Refold(open_table, table_fold, interventions, intervention, cut).refold()
 
 
+def latest_time(
+    open_table: OpenTable, table_fold: TableFold, interventions: list[Intervention], intervention: Intervention
+) -> int | None:
+    """Return the largest event time (milliseconds) of the records that an intervention names; None if there are none.
+
+    interventions: all of the table's.
+    """
+    return _Refold(open_table, table_fold, interventions, intervention, Cut(intervention.at)).latest_time()
+
+
 class _Refold:
     """One intervention in a table, and those before it."""
 
@@ -73,7 +83,9 @@ class _Refold:
         self._intervention, self._cut = intervention, cut
         # Without those that a revert took back: their records must not come back with another intervention.
         self._interventions = interventions_in_effect(interventions, intervention.at)
-        self._input = replace(input_of(open_table), forced_places=self._read_forced_places())
+        self._input = replace(
+            input_of(open_table), forced_places=self._read_forced_places(), cut=None if cut.is_whole else cut
+        )
 
     def refold(self) -> RefoldedRows:
         records, time_condition = self._judged_records(), cut_filter.is_in_time(self._cut)
@@ -100,6 +112,12 @@ class _Refold:
             if column_names != group_columns
             else refolded_rows,
         )
+
+    def latest_time(self) -> int | None:
+        """See the function of this name."""
+        named_records = _affected(self._judged_records(), self._affected_records())
+        row = named_records.agg(F.max("rowtime")).first()
+        return None if row is None else row[0]
 
     def _judged_records(self) -> DataFrame:
         """Return the records that reached the table up to the intervention, with the interventions in effect."""

@@ -1,12 +1,10 @@
-"""The clock of a table at a tick, and the event times up to it: from its commits, or from bronze if they are gone."""
+"""The clock of a table at a tick: from its commits, or from bronze if they are gone."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
-
-from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.commit_number import NO_TICK
@@ -54,25 +52,3 @@ def clock_at(
     running_clock = RunningClock(clock_state)
     running_clock.watch(input_of(open_table).records(choose_fold(table), clock_state, begin_tick, tick)).count()
     return running_clock.after()
-
-
-def through_at(open_table: OpenTable, tick: int) -> int | None:
-    """Return the largest event time (milliseconds) of the records that reached the table up to a tick.
-
-    From its commits, else from bronze; None if there was none.
-    """
-    table_place = open_table.state
-    if tick == NO_TICK or not open_table.lake.exists(table_place.path):
-        return None
-    commits = open_table.lake.commits(table_place, tick, tick)
-    if timelines.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
-        for commit in reversed(commits):
-            if commit.tick <= tick and commit.batch is not None:
-                return commit.batch.times.through
-    table_input = input_of(open_table)
-    records = table_input.records(choose_fold(open_table.table), None, NO_TICK, tick)
-    event_times = [records.agg(F.max("rowtime")).first()]
-    if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began
-        first_rows = open_table.lake.read(table_place.path, 0)
-        event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
-    return max((row[0] for row in event_times if row and row[0] is not None), default=None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -48,12 +49,6 @@ def create_folder(spark: SparkSession, path: str) -> None:
         lambda: _hadoop_system(spark, path).mkdirs(_hadoop_path(path)),
         lambda: _arrow_system(path)[0].create_dir(_arrow_system(path)[1], recursive=True),
     )
-
-
-def open_conditionally(spark: SparkSession, path: str) -> Any:
-    """Return Hadoop's stream that writes a file of an object store by a conditional PUT, at its end."""
-    builder = _hadoop_system(spark, path).createFile(_hadoop_path(path)).overwrite(False)
-    return builder.must("fs.option.create.conditional.overwrite", True).build()
 
 
 def folder_names(spark: SparkSession, path: str) -> list[str]:
@@ -108,7 +103,8 @@ def read_lines(spark: SparkSession, path: str) -> Iterator[str]:
         return
     file_system, file = _arrow_system(path)
     with file_system.open_input_stream(file) as stream:
-        yield from stream.read().decode().splitlines()
+        for line_bytes in BytesIO(stream.read()):  # at \n alone: a JSON text may have U+2028
+            yield line_bytes.decode().rstrip("\n")
 
 
 def _is_own_file(file: Path) -> bool:

@@ -29,7 +29,7 @@ from lakehouse.spark.fold import fold
 from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
 from lakehouse.spark.fold.merge import RowMerge, merge_batch
 from lakehouse.spark.fold.visibility import has_expiry, is_final
-from lakehouse.spark.history import present_logic, table_clock
+from lakehouse.spark.history import event_times, present_logic, table_clock
 from lakehouse.spark.history.moments import Past, beside_for, built_table
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.table_rewrite import TableRewriter
@@ -72,7 +72,7 @@ class SilverWriter:
             self._fold = tables.table_fold(self._spark, self.table)
             self._input = input_of(self._open_table)
             self._clock = table_clock.clock_at(self._open_table, self.applied_tick)
-            self._through = table_clock.through_at(self._open_table, self.applied_tick)
+            self._through = event_times.through_at(self._open_table, self.applied_tick)
             self._failures = failures_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._emitted_watermark: int | None = None
@@ -260,6 +260,9 @@ class SilverWriter:
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
         swap_counts = self._take_over_built_table(intervention, quarantine) if intervention.kind == "swap" else None
+        self._through = event_times.through_after(
+            self._open_table, self._fold, self._through, self._interventions, intervention
+        )
         changed_rows = Past(self._open_table).changed_rows(intervention, self.applied_tick, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
@@ -297,7 +300,7 @@ class SilverWriter:
         try:
             # Other logic may have another clock, and other times.
             self._clock = table_clock.clock_at(table_beside, to_tick)
-            through_times = (self._through, table_clock.through_at(table_beside, to_tick))
+            through_times = (self._through, event_times.through_at(table_beside, to_tick))
             self._through = max((time for time in through_times if time is not None), default=None)
             if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
                 late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), intervention.at)
