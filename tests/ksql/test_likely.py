@@ -28,8 +28,39 @@ OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='
         (OF_ALL.format("id, UNIX_TIMESTAMP() AS t FROM s"), "UNIX_TIMESTAMP", "use ROWTIME"),
         (OF_ALL.format("id, UNIX_DATE() AS t FROM s"), "UNIX_DATE", "use ROWTIME"),
         (OF_ALL.format("id, NOW() AS t FROM s"), "NOW", "use ROWTIME"),
-        (OF_ALL.format("id, amount * FROM s"), "", "The right side is missing between * and FROM"),
-        (OF_ALL.format("id, FROM s"), "", "A column is missing between , and FROM"),
+        (OF_ALL.format("id, amount * FROM s"), "FROM s", "The right side is missing between * and FROM"),
+        (OF_ALL.format("id, FROM s"), "FROM s", "A column is missing between , and FROM. Found FROM"),
+        *[(OF_ALL.format(f"id, amount {sign} AS e FROM s"), "AS e", f"between {sign.split()[-1]} and AS. Found AS")
+          for sign in ("+", "-", "*", "/", "%", "||", "=", "<>", ">", "<=", "LIKE", "> 1 OR", "BETWEEN", "IS NOT")],
+        (OF_ALL.format("id, NOT AS e FROM s"), "AS e", "The right side is missing between NOT and AS. Found AS"),
+        (OF_ALL.format("id, -\nas e FROM s"), "as e", "The right side is missing between - and AS. Found AS"),
+        (OF_ALL.format("id, amount > FROM s"), "FROM s", "The right side is missing between > and FROM. Found FROM"),
+        (OF_ALL.format("id, NOT FROM s"), "FROM s", "The right side is missing between NOT and FROM"),
+        (OF_ALL.format("AS e FROM s"), "AS e", "A column is missing between SELECT and AS"),
+        (OF_ALL.format("id, AS e FROM s"), "AS e", "A column is missing between , and AS"),
+        (OF_ALL.format("id, name AS FROM s"), "FROM s", "A name is missing between AS and FROM"),
+        (OF_ALL.format("id, amount + , name FROM s"), ", name", "The right side is missing between + and ,"),
+        (OF_ALL.format("id, ABS(amount +) AS e FROM s"), ") AS e", "The right side is missing between + and )"),
+        (OF_ALL.format("id, CAST( AS INT) AS e FROM s"), "AS INT", "A value is missing between ( and AS"),
+        (OF_ALL.format("id, CASE WHEN amount > THEN 1 END AS e FROM s"), "THEN 1", "missing between > and THEN"),
+        (OF_ALL.format("id, CASE WHEN amount > 1 THEN END AS e FROM s"), "END AS", "missing between THEN and END"),
+        (OF_ALL.format("id, name FROM s WHERE amount >"), "", "The right side is missing after >"),
+        (OF_ALL.format("id, name FROM s WHERE"), "", "A condition is missing after WHERE"),
+        (OF_ALL.format("id, name FROM s WHERE AND amount > 1"), "AND", "A condition is missing between WHERE and AND"),
+        (BY_ID.replace("GROUP", "WHERE amount + GROUP").format("COUNT(*)"), "GROUP", "missing between + and GROUP BY"),
+        (OF_ALL.format("s.id, name FROM s CROSS JOIN t"), "CROSS", "there is no CROSS JOIN: a join says ON a.id ="),
+        (OF_ALL.format("s.id, name FROM s CROSS JOIN t ON s.id = t.id"), "CROSS", "there is no CROSS JOIN"),
+        (OF_ALL.format("x.id, name FROM s AS x CROSS JOIN t"), "CROSS", "there is no CROSS JOIN"),
+        (OF_ALL.format("s.id, name FROM s NATURAL LEFT JOIN t"), "NATURAL", "there is no NATURAL JOIN: a join says ON"),
+        (OF_ALL.format("s.id, name FROM s LEFT SEMI JOIN t ON s.id = t.id"), "SEMI", "JOIN keeps the records that"),
+        (OF_ALL.format("s.id, name FROM s ANTI JOIN t ON s.id = t.id"), "ANTI", "and WHERE b.id IS NULL only these"),
+        (OF_ALL.format("a.id AS id FROM s a JOIN s b ON a.id = b.id WITHIN 1 HOUR"), "WITHIN", "WITHIN stands before"),
+        (OF_ALL.format("a.id AS id FROM s WITHIN 1 HOUR JOIN s b ON a.id = b.id"), "WITHIN", "WITHIN stands before"),
+        (OF_ALL.format("a.id AS id FROM s a JOIN s b WITHN 1 HOUR ON a.id = b.id"), "", "Did you mean 'WITHIN'"),
+        (OF_ALL.format("s.id, name FROM s JOIN t IN s.id = t.id"), "IN", "Did you mean 'ON'? A join says ON a.id ="),
+        (OF_ALL.format("s.id, name FROM s JOIN t BY s.id = t.id"), "s.id", "Did you mean 'ON' for BY? A join says ON"),
+        (OF_ALL.format("s.id, name FROM s JOIN t WHERE s.id = t.id"), "WHERE", "A join says ON a.id = b.id"),
+        (OF_ALL.format("s.id, name FROM s JOIN t"), "", "A join says ON a.id = b.id"),
         (OF_ALL.format("id, name FROM s WERE amount > 1"), "amount > 1", "Did you mean 'WHERE' for WERE?"),
         (OF_ALL.format("id, name FROM s WHERE amount == 1"), "= 1", "Values are compared with one ="),
         (OF_ALL.format('id, name FROM s WHERE name = "Rome"'), '"Rome"', "A text stands in single quotes: 'Rome'"),
@@ -87,6 +118,27 @@ def test_a_wrong_statement_is_told_what_it_means(statement: str, word: str, mean
     assert meant in str(caught.value)
     *_, shown, arrow = str(caught.value).splitlines()
     assert not word or shown[arrow.index("^") :].startswith(word)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "*, amount AS as FROM s",
+        "cross.id, u.v FROM s cross JOIN u ON cross.id = u.id",
+        "s.id, as.v FROM s JOIN u AS as ON s.id = as.id",
+        "id, amount AS from, w->a AS and FROM s",
+        "id, amount AS end FROM s WHERE amount > 1",
+        "s.*, w->* FROM s",
+        "id, CAST(xs AS ARRAY<INT>) AS ys, CAST(NULL AS MAP<VARCHAR, ARRAY<INT>>) AS n FROM s",
+        "id, '+ AS' AS a, 'CROSS JOIN' AS b, amount /* - */ AS c FROM s",
+    ],
+)
+def test_a_name_that_is_a_word_of_sql_elsewhere_stays_a_name(query: str) -> None:
+    script = Script()
+    script.run(STREAM + "CREATE TABLE u (id INT PRIMARY KEY, v INT) WITH (kafka_topic='u', value_format='JSON');")
+    script.run(OF_ALL.format(query))
+    with pytest.raises(LakehouseError, match=r"can't read this\. Did you mean 'GROUP'"):
+        script.run(f"CREATE STREAM other AS SELECT {query} GRUP BY id;")
 
 
 def test_functions_of_other_databases_are_told_by_functions_that_there_are() -> None:

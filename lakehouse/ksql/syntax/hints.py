@@ -34,6 +34,7 @@ FUNCTIONS = {
 }  # fmt: skip
 _INSIDE = {"ARRAY": "ARRAY<VARCHAR>", "MAP": "MAP<VARCHAR, INT>", "STRUCT": "STRUCT<city VARCHAR>"}
 _NEAR_MIN = 0.6
+_LIKE_ON = ("IN", "OM", "NO", "OB", "OF", "ONN", "OON", "BY", "WITH")
 
 
 def likely_type(word: str, known_types: Iterable[str]) -> str:
@@ -51,19 +52,17 @@ def likely_meaning(text: str, position: int, found_text: str, expected_words: se
     found_text: the text that stands there. expected_words: the words that could stand there.
     """
     text_before = text[:position].rstrip()
-    if "FROM" in expected_words and (
-        select_match := re.search(r"(,|[-+*/%]|\bSELECT)\s*FROM\b", text[:position], re.IGNORECASE)
-    ):
-        missing_part = (
-            "A column is missing" if select_match[1].upper() in (",", "SELECT") else "The right side is missing"
-        )
-        return f" {missing_part} between {select_match[1]} and FROM."
     if found_text == ")" and re.search(r"\bHOPPING\s*\(\s*SIZE\s+\d+\s+\w+$", text_before, re.IGNORECASE):
         return " A hopping window advances by a step: HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES); or TUMBLING."
     if found_text.startswith("=") and text_before.endswith("="):
         return " Values are compared with one =."
     if found_text.upper() == "BY" and re.search(r"\bORDER$", text_before, re.IGNORECASE):
         return " There is no ORDER BY: rows come as records do. TOPK keeps the largest, and readers of the table sort."
+    if found_text.upper() == "WITHIN":
+        return " WITHIN stands before ON: JOIN b WITHIN 1 HOUR ON a.id = b.id."
+    if "ON" in expected_words and re.search(r"\bJOIN\s+[^(\s]", text_before, re.IGNORECASE):
+        near_word = _near_keyword(found_text, _last_word(text_before), expected_words)
+        return near_word or f"{_near_on(found_text, _last_word(text_before))} A join says ON a.id = b.id."
     if found_text.upper() == "WHERE":
         return " WHERE stands before GROUP BY and HAVING."
     if re.search(r"\w\s*\(\s*DISTINCT$", text_before, re.IGNORECASE):
@@ -74,8 +73,6 @@ def likely_meaning(text: str, position: int, found_text: str, expected_words: se
         return " The type stands after AS: CAST(a AS BIGINT)."
     if found_text == "," and re.search(r"\bFROM\s+\w+(\s+(AS\s+)?\w+)?$", text_before, re.IGNORECASE):
         return " Sources are joined by JOIN ... ON, not by commas."
-    if found_text == "(" and re.search(r"\bUSING$", text_before, re.IGNORECASE):
-        return " A join says ON a.id = b.id."
     if found_text == "(" and re.search(r"\bWINDOW\s+\w+$", text_before, re.IGNORECASE):
         return " A window is TUMBLING, HOPPING or SESSION."
     if found_text == "(" and re.search(r"\b(FROM|JOIN)$", text_before, re.IGNORECASE):
@@ -85,6 +82,13 @@ def likely_meaning(text: str, position: int, found_text: str, expected_words: se
     if found_text == "(" and (call_name := _last_word(text_before)):
         return f" A comma is missing before {call_name}(...)."
     return _near_keyword(found_text, _last_word(text_before), expected_words)
+
+
+def _near_on(found_text: str, last_word: str) -> str:
+    """Return the word that was likely meant to be ON; empty if none is. It is too short for `_near_keyword`."""
+    if found_text.upper() in _LIKE_ON:
+        return " Did you mean 'ON'?"
+    return f" Did you mean 'ON' for {last_word}?" if last_word.upper() in _LIKE_ON else ""
 
 
 def _near_keyword(found_text: str, last_word: str, expected_words: set[str]) -> str:
@@ -97,7 +101,7 @@ def _near_keyword(found_text: str, last_word: str, expected_words: set[str]) -> 
         for word in (found_text, last_word)
         if len(word) > 2 and word.isidentifier() and word.upper() not in ("SELECT", "ALL")
         for keyword in sorted(expected_words)
-        if keyword.isalpha()
+        if keyword.isalpha() and keyword != word.upper()
     ]
     ratio, keyword, word = max(likeness, default=(0, "", ""))
     if ratio < _NEAR_MIN:

@@ -11,7 +11,7 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedT
 from lark.lark import PostLex
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.syntax import hints
+from lakehouse.ksql.syntax import hints, missing
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
 from lakehouse.ksql.syntax.split_text import TOO_DEEP
@@ -73,6 +73,7 @@ def parse(text: str, types: Mapping[str, Kind] | None = None) -> Statement:
         raise SqlError(f"a statement has at most {LENGTH_MAX} characters", 0, found=f"{len(text)}").within(text[:100])
     _check_refused(text)
     try:
+        missing.check_joins(text)
         return StatementReader(types or {}).statement(load_grammar().parse(text))
     except UnexpectedInput as error:
         raise _syntax_error(error, text) from None
@@ -106,6 +107,8 @@ def _syntax_error(error: UnexpectedInput, text: str) -> SqlError:
             return SqlError(f"the quote {found_text} is not closed", position).within(text)
     else:
         terminal_names, found_text = set(), "the end of the statement"
+    if (gap_error := missing.missing_part(text, position)) is not None:
+        return gap_error.within(text)
     expected_keywords = [word for terminal_name in terminal_names if (word := _terminal_word(terminal_name)).isupper()]
     suggestion = hints.likely_meaning(text, position, found_text, set(expected_keywords))
     terminal_names -= _keyword_names() if "IDENT" in terminal_names else set()

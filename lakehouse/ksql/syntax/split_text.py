@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.syntax.missing import missing_before
 from lakehouse.plan.names.field import field_name
 
 TOO_DEEP = "the statement is nested too deeply; split it into several"
@@ -48,9 +49,15 @@ def locate_errors(position: int, text: StatementText) -> Iterator[None]:
     try:
         yield
     except SqlError as error:
-        error.what, error.found, error.expected = map(field_name, (error.what, error.found, error.expected))
+        if (gap_error := missing_before(text.text, error.position)) is not None:
+            raise gap_error.within(text.text, text.line_before) from None
+        error.what, error.found, error.expected = (
+            field_name(part) for part in (error.what, error.found, error.expected)
+        )
         raise error.within(text.text, text.line_before) from None
     except PlanError as error:
-        raise SqlError(str(error), position).within(text.text, text.line_before) from None
+        raise SqlError(str(error), position).within(
+            text.text, text.line_before
+        ) from None
     except RecursionError:
         raise SqlError(TOO_DEEP, position).within(text.text, text.line_before) from None
