@@ -10,10 +10,10 @@ from lakehouse.formats import epoch
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.registered import NO_SCHEMAS, FindSchemas, WriterSchemas, find_no_schemas, prefix_hint
-from lakehouse.formats.field_names import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, DecodedRecord
+from lakehouse.plan.expression.field_names import rename_columns
 from lakehouse.plan.expression.schema import Column, fields_of
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions

@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse.formats import epoch
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.codec_choice import codec_of
-from lakehouse.formats.field_names import rename_columns
+from lakehouse.plan.expression.field_names import rename_columns
 from lakehouse.plan.expression.schema import Column, fields_of
 
 

@@ -45,7 +45,7 @@ def answer_show(statement: s.Show, script: Script) -> Answer:
             entry_kind = statement.subject.removesuffix("S")
             column_titles: tuple[str, ...] = (entry_kind.lower(), "topic", "key format", "value format", "columns")
             rows = [
-                (entry.name, entry.topic, *entry.formats, _columns_text(entry))
+                (field_name(entry.name), entry.topic, *entry.formats, _columns_text(entry))
                 for entry in entries
                 if entry.kind == entry_kind
             ]
@@ -54,8 +54,14 @@ def answer_show(statement: s.Show, script: Script) -> Answer:
                 [row[: None if statement.is_extended else 4] for row in rows],
             )
         case "QUERIES":
-            query_rows = [(entry.query_name, entry.name, entry.topic) for entry in entries if entry.query is not None]
-            query_rows += [(name, entry.name, entry.topic) for entry in entries for name, _ in entry.insert_queries]
+            query_rows = [
+                (query_name, field_name(entry.name), entry.topic)
+                for entry in entries
+                for query_name in (
+                    *([entry.query_name] if entry.query is not None else []),
+                    *(insert_name for insert_name, _ in entry.insert_queries),
+                )
+            ]
             return Answer(("query", "writes", "topic"), query_rows)
         case "FUNCTIONS":
             function_rows = [(name, function_record.family) for name, function_record in FUNCTIONS.items()]
@@ -90,10 +96,11 @@ def answer_describe(statement: s.Describe, script: Script) -> Answer:
     if not statement.is_extended:
         return Answer(("column", "type", ""), column_rows)
     facts = [
-        f"{entry.kind} {entry.name}, topic {entry.topic}, "
+        f"{entry.kind} {field_name(entry.name)}, topic {entry.topic}, "
         f"key format {entry.formats[0]}, value format {entry.formats[1]}"
     ]
-    facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.reader_names(entry.name)) else []
+    reader_names = map(field_name, script.catalog.reader_names(entry.name))
+    facts += [f"read by {readers_text}"] if (readers_text := ", ".join(reader_names)) else []
     facts += [entry.statement, declaration_text(entry.relation.node)]
     return Answer(("column", "type", ""), column_rows, "\n".join(facts))
 

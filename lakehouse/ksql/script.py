@@ -35,7 +35,7 @@ from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.ksql.with_clause import history_of_query, insert_id, query_id, query_properties, read_aggregate_limits
-from lakehouse.plan.app import App, app
+from lakehouse.plan.app import App, SqlTypes, app
 from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
@@ -126,10 +126,16 @@ class Script:
     def app(self) -> App:
         """Return the application of all declarations. Raises PlanError."""
         app_parts: list[Table | Sink] = []
+        table_types: dict[str, dict[str, str]] = {}
+        topic_types: dict[str, dict[str, str]] = {}
         for name in self.catalog.entries:
             entry = self.find(name, 0)
             node = entry.relation.node
+            types_by_column = {column.name: column.kind.spark for column in entry.columns}
+            if queries_of(entry):
+                topic_types[entry.topic] = types_by_column
             if isinstance(node, Table):
+                table_types[node.name] = types_by_column
                 is_written = entry.query is not None and not node.is_history
                 app_parts.append(sink_of(changes_of(node, entry), entry) if is_written else node)
             elif queries_of(entry):
@@ -143,7 +149,8 @@ class Script:
                 "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
                 "STREAM ... AS SELECT."
             )
-        return replace(app(*app_parts), notes=self.catalog.unread_notes())
+        sql_types = SqlTypes(table_types, topic_types)
+        return replace(app(*app_parts), notes=self.catalog.unread_notes(), sql_types=sql_types)
 
     def inserted_records(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, in a scenario's form. Raises SqlError, NeedsSpark."""

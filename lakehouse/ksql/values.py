@@ -19,6 +19,7 @@ from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertVa
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.field_names import name_fields
 from lakehouse.plan.names.field import field_name
 from lakehouse.semantics.epoch_time import to_milliseconds
 
@@ -72,7 +73,8 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
             )
     value_columns = [column for column in target.columns if not column.is_key]
     key_values = [
-        _name_fields(values_by_name.get(column_name), kinds_by_name[column_name]) for column_name in target.relation.key
+        name_fields(values_by_name.get(column_name), kinds_by_name[column_name].spark)
+        for column_name in target.relation.key
     ]
     if target.kind == "TABLE" and None in key_values:
         raise SqlError(f"a table's row needs its key: {', '.join(target.relation.key)}", statement.position)
@@ -80,7 +82,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         column_name: column_kind for column_name, column_kind in kinds_by_name.items() if column_name in values_by_name
     }
     values_by_name = {
-        column_name: _name_fields(values_by_name[column_name], column_kind)
+        column_name: name_fields(values_by_name[column_name], column_kind.spark)
         for column_name, column_kind in kinds_by_name.items()
     }
     value_row = {field_name(column.name): values_by_name.get(column.name) for column in value_columns}
@@ -103,20 +105,6 @@ def _row_time(value_sql: Sql, position: int) -> int | None:
     if not is_time or (row_time is not None and row_time < 0):
         raise SqlError("ROWTIME takes milliseconds since 1970", position, found=value_sql.literal or value_sql.text)
     return None if row_time is None else int(row_time)
-
-
-def _name_fields(value: Any, kind: Kind) -> Any:
-    """Return a value with the fields of its structs under the names that they have in a table."""
-    if value is None or not kind.inner:
-        return value
-    if kind.name == "STRUCT":
-        return {
-            field_name(field_name_text): _name_fields(value.get(field_name_text), field_kind)
-            for field_name_text, field_kind in zip(kind.names, kind.inner, strict=True)
-        }
-    if kind.name == "MAP":
-        return {name: _name_fields(item, kind.inner[1]) for name, item in value.items()}
-    return [_name_fields(item, kind.inner[0]) for item in value]
 
 
 def _topic_value(value_sql: Sql, kind: Kind, format: str) -> Any:

@@ -32,12 +32,22 @@ from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.time.window import Window
 
 
+@dataclass(frozen=True, slots=True)
+class SqlTypes:
+    """The types of columns by their names, of each table and of each topic that is written."""
+
+    of_tables: Mapping[str, Mapping[str, str]]
+    of_topics: Mapping[str, Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class App(Declaration):
     """An application: the tables to keep, and the topics to publish.
 
     notes: warnings from its source, such as SQL, about things that the plan does not show. upstream: the tables of
-    other applications that it reads, and never writes, each after the tables that it reads.
+    other applications that it reads, and never writes, each after the tables that it reads. sql_types: of an
+    application in SQL, whose names come from those of fields (`names.field`): the types of its columns in Spark, by
+    table and by topic. SQL knows them all, and a plan only those that need no Spark.
     """
 
     tables: tuple[Table, ...]
@@ -46,6 +56,7 @@ class App(Declaration):
     functions: tuple[FunctionSink, ...] = ()
     notes: tuple[str, ...] = ()
     upstream: tuple[Table, ...] = ()
+    sql_types: SqlTypes | None = field(default=None, compare=False)
 
     def source(self, name: str) -> Source:
         """Return the source of a stream by the stream's name. Raises PlanError if there is none."""

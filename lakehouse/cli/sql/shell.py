@@ -12,6 +12,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.file_faults import expand_home
 from lakehouse.ksql.syntax.split_text import ends_statement
+from lakehouse.plan.names.field import quoted_name
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -113,7 +114,7 @@ def completion_words(session: SqlSession) -> list[str]:
 
     declared_sources = session.script.catalog.entries.values()
     declared_names: Iterable[str] = (
-        name
+        quoted_name(name)
         for declared_source in declared_sources
         for name in (declared_source.name, *(column.name for column in declared_source.columns))
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax.missing import missing_before
-from lakehouse.plan.names.field import field_name
+from lakehouse.plan.names.field import name_fields_in_text
 
 TOO_DEEP = "the statement is nested too deeply; split it into several"
 # A text literal, a quoted name, a comment, or the end of a statement; a ; in the first three ends nothing.
@@ -52,11 +52,11 @@ def locate_errors(position: int, text: StatementText) -> Iterator[None]:
         if (gap_error := missing_before(text.text, error.position)) is not None:
             raise gap_error.within(text.text, text.line_before) from None
         error.what, error.found, error.expected = (
-            field_name(part) for part in (error.what, error.found, error.expected)
+            name_fields_in_text(part, text.text) for part in (error.what, error.found, error.expected)
         )
         raise error.within(text.text, text.line_before) from None
     except PlanError as error:
-        raise SqlError(str(error), position).within(
+        raise SqlError(name_fields_in_text(str(error), text.text), position).within(
             text.text, text.line_before
         ) from None
     except RecursionError:

@@ -128,6 +128,17 @@ def field_name(column: str) -> str:
     return _ESCAPE.sub(lambda part: bytes.fromhex(part[1]).decode("utf-8", "replace"), column)
 
 
+def quoted_name(column: str) -> str:
+    """Return a column's name as it is written in SQL, which reads a name without backticks in upper case."""
+    is_plain = re.fullmatch(r"[A-Z][A-Z0-9_]*", column) is not None
+    return column if is_plain else in_backticks(field_name(column))
+
+
+def name_fields_in_text(text: str, source_text: str) -> str:
+    """Return a message with the names of fields. Words that its source, in SQL, has itself are data, and stay."""
+    return re.sub(r"[A-Za-z0-9_]+", lambda word: word[0] if word[0] in source_text else field_name(word[0]), text)
+
+
 def is_escaped(column: str) -> bool:
     """Say whether a column's name is derived from another name."""
     return _ESCAPE.search(column) is not None

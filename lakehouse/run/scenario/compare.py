@@ -19,6 +19,7 @@ from lakehouse.formats.values.json_text import write_json
 from lakehouse.model.event import LateRecord, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.plan.names.field import field_name
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of_topic
@@ -100,12 +101,13 @@ def compare_beginnings(app: App, result: Result, expected: list[dict[str, Any]])
 
 
 def _match_spelling(name: str, known_names: Iterable[str]) -> str:
-    """Return a name as the application has it: in SQL its case makes no difference."""
+    """Return a name as the application has it: in SQL its case makes no difference, and any text may be one."""
     known_names = list(known_names)
-    return (
-        name
-        if name in known_names
-        else next((known_name for known_name in known_names if known_name.lower() == name.lower()), name)
+    if name in known_names:
+        return name
+    return next(
+        (known for known in known_names if name.lower() in (known.lower(), field_name(known).lower())),
+        name,
     )
 
 

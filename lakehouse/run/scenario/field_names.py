@@ -4,69 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from lakehouse.model.event import from_hashable, to_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.names.field import field_name, is_escaped
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.expression.field_names import name_fields
+from lakehouse.plan.names.field import field_name
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
+from lakehouse.semantics.tombstone import Row
 
-
-def are_escaped(app: App, node: Stream | Table) -> bool:
-    """Say whether SQL has made columns' names from other names, in the topics that it writes or reads."""
-    is_written = any(sink.source == node and parse_format(sink.format).is_named for sink in app.sinks)
-    sources = node.stream.decodes if isinstance(node, Table) else node.decodes
-    read_columns = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
-    return is_written or any(
-        is_escaped(column.name) and column.field == field_name(column.name) for column in read_columns
-    )
+Types = Mapping[str, str]
 
 
 def in_fields(app: App, result: Result) -> Result:
-    """Return the results with the names of fields."""
-    tables = {table.name for table in app.tables if are_escaped(app, table)}
-    topics = {sink.topic for sink in app.sinks if are_escaped(app, sink.source)}
-    if not tables and not topics:
+    """Return the results with the names of fields. Those of an application in Python have the columns' own."""
+    if app.sql_types is None:
         return result
-    rows_by_table = {
-        name: {_rename_key(row_key): _rename_fields(row) for row_key, row in content.items()}
-        if name in tables
-        else content
-        for name, content in result.tables.items()
+    types_by_table = {
+        table.name: {**_plan_types(table), **app.sql_types.of_tables.get(table.name, {})} for table in app.tables
     }
-    changes_by_table = {
-        name: _rename_changes(content) if name in tables else content for name, content in result.changelogs.items()
+    types_by_topic = {
+        sink.topic: {**_plan_types(sink.source), **app.sql_types.of_topics.get(sink.topic, {})} for sink in app.sinks
     }
-    changes_by_topic = {
-        topic: _rename_changes(content) if topic in topics else content for topic, content in result.topics.items()
-    }
-    return replace(result, tables=rows_by_table, changelogs=changes_by_table, topics=changes_by_topic)
+    keys_by_table = {table.name: table.key for table in app.tables}
+    keys_by_topic = {sink.topic: sink.source.key for sink in app.sinks}
+    return replace(
+        result,
+        tables={
+            name: _name_rows(rows_by_key, keys_by_table[name], types_by_table[name])
+            for name, rows_by_key in result.tables.items()
+        },
+        changelogs={
+            name: _name_changes(changes, keys_by_table[name], types_by_table[name])
+            for name, changes in result.changelogs.items()
+        },
+        topics={
+            topic: _name_changes(changes, keys_by_topic[topic], types_by_topic[topic])
+            for topic, changes in result.topics.items()
+        },
+    )
 
 
-def _rename_changes(changes: list[Change]) -> list[Change]:
+def _plan_types(node: Stream | Table) -> dict[str, str]:
+    """Return the types that the plan knows; those of columns that SQL adds by itself are among them."""
+    return {column.name: column.type for column in node.columns}
+
+
+def _name_rows(rows_by_key: dict[Key, Row], key_names: tuple[str, ...], types: Types) -> dict[Key, Row]:
+    return {_name_key(row_key, key_names, types): _name_row(row, types) for row_key, row in rows_by_key.items()}
+
+
+def _name_changes(changes: list[Change], key_names: tuple[str, ...], types: Types) -> list[Change]:
     return [
-        replace(change, key=change.key and _rename_key(change.key), value=change.value and _rename_fields(change.value))
+        replace(
+            change,
+            key=None if change.key is None else _name_key(change.key, key_names, types),
+            value=None if change.value is None else _name_row(change.value, types),
+        )
         for change in changes
     ]
 
 
-def _rename_key(key: Key) -> Key:
-    return tuple(map(_rename_key_part, key))
+def _name_key(key: Key, key_names: tuple[str, ...], types: Types) -> Key:
+    return tuple(
+        to_hashable(name_fields(from_hashable(part), types[name])) for name, part in zip(key_names, key, strict=True)
+    )
 
 
-def _rename_key_part(value: Any) -> Any:
-    """Return a part of a key, whose structs are tuples of names and values."""
-    if not isinstance(value, tuple):
-        return value
-    if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
-        return tuple((field_name(name), _rename_key_part(item)) for name, item in value)
-    return tuple(map(_rename_key_part, value))
-
-
-def _rename_fields(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {field_name(str(name)): _rename_fields(item) for name, item in value.items()}
-    return [_rename_fields(item) for item in value] if isinstance(value, list | tuple) else value
+def _name_row(row: Row, types: Types) -> Row:
+    return {field_name(name): name_fields(value, types[name]) for name, value in row.items()}

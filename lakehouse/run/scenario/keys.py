@@ -12,7 +12,6 @@ from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.as_written import plain_value
-from lakehouse.run.scenario.field_names import are_escaped
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.epoch_time import to_milliseconds
 from lakehouse.semantics.time.window import Session
@@ -51,7 +50,7 @@ def keys_of(node: Stream | Table) -> Keys:
 def keys_in(app: App, node: Stream | Table) -> Keys:
     """Return how a scenario writes the keys of a node, with the names of fields."""
     keys = keys_of(node)
-    return replace(keys, columns=tuple(map(field_name, keys.columns))) if are_escaped(app, node) else keys
+    return keys if app.sql_types is None else replace(keys, columns=tuple(map(field_name, keys.columns)))
 
 
 def key_value(columns: tuple[str, ...], key: Key | None) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from lakehouse.ksql.catalog import SqlColumn
 from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
@@ -19,7 +20,9 @@ from lakehouse.ksql.with_clause import read_aggregate_limits
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model
+from lakehouse.model.event import from_hashable
 from lakehouse.plan.app import App, app
+from lakehouse.plan.expression.field_names import name_fields
 from lakehouse.plan.names.field import field_name
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -46,11 +49,16 @@ def gives_several_rows(query: Query) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ComputedQuery:
-    """A query that the model runs: its node, the application of it alone, and the names of its columns."""
+    """A query that the model runs: its node, the application of it alone, and the columns that it shows."""
 
     node: Stream | Table
     whole: App
-    names: tuple[str, ...]
+    columns: tuple[SqlColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields from which the columns have theirs."""
+        return tuple(field_name(column.name) for column in self.columns)
 
     def rows(self, layout: Layout, seen_tick: int, newest_tick: int) -> Iterator[tuple[object, ...]]:
         """Yield the rows that changed in the ticks (seen_tick, newest_tick]."""
@@ -59,9 +67,9 @@ class _ComputedQuery:
         is_table = isinstance(self.node, Table)
         for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
             if change.position.tick > seen_tick:
-                key = dict(zip(self.node.key, change.key or (), strict=False))
+                key = dict(zip(self.node.key, map(from_hashable, change.key or ()), strict=False))
                 row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
-                values = tuple(row.get(name.lower()) for name in self.names)
+                values = tuple(name_fields(row.get(column.name.lower()), column.kind.spark) for column in self.columns)
                 yield DeletedRow(values) if is_table and change.value is None else values
 
 
@@ -74,9 +82,9 @@ def _compile_query(query: Query, script: Script) -> _ComputedQuery:
         script.find,
         query_target,
     )
-    names = tuple(column.name for column in compiled_query.columns if not column.name.startswith(KEY))
+    shown_columns = tuple(column for column in compiled_query.columns if not column.name.startswith(KEY))
     node = compiled_query.node
-    return _ComputedQuery(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), names)
+    return _ComputedQuery(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), shown_columns)
 
 
 def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:
@@ -86,7 +94,7 @@ def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, 
     coming_rows = (
         row for seen_tick, newest_tick in ticks for row in computed_query.rows(layout, seen_tick, newest_tick)
     )
-    return Answer(tuple(map(field_name, computed_query.names)), coming_rows, ends=False)
+    return Answer(computed_query.names, coming_rows, ends=False)
 
 
 def answer_so_far(query: Query, script: Script, layout: Layout) -> Answer:

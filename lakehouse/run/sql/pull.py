@@ -27,6 +27,7 @@ from lakehouse.lake.sql import quote_name
 from lakehouse.lake.store import is_table
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
+from lakehouse.plan.expression.field_names import name_fields
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
 from lakehouse.semantics.moment import At
@@ -41,7 +42,10 @@ ROWS_A_READ = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A SELECT for an answer now: the names of its columns, and the function that makes its rows."""
+    """A SELECT for an answer now: the names of its columns, and the function that makes its rows.
+
+    Names are those of fields, inside structs too.
+    """
 
     names: tuple[str, ...]
     keep: Callable[[Row], bool]
@@ -76,12 +80,13 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
     for item in items:
         if calls := aggregates_in(item.expression):
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].position)
-    expressions = [Expression(scope.sql(item.expression).text) for item in items]
+    columns = [scope.sql(item.expression) for item in items]
+    readings = [(Expression(column.text), column.kind.spark) for column in columns]
     predicate = Expression(scope.predicate(query.where, "WHERE")) if query.where is not None else None
     return Reading(
-        tuple(item.name for item in items),
+        tuple(field_name(item.name) for item in items),
         lambda row: predicate is None or evaluate(predicate, row) is True,
-        lambda row: tuple(evaluate(expression, row) for expression in expressions),
+        lambda row: tuple(name_fields(evaluate(expression, row), kind) for expression, kind in readings),
     )
 
 
@@ -108,7 +113,7 @@ def pull(
     else:
         rows = records.stream_rows(entry, layout, 0, records.last_tick(layout, records.topic_sources_of(entry)))
     return Answer(
-        tuple(map(field_name, row_reading.names)),
+        row_reading.names,
         islice((row_reading.row(row) for row in rows if row_reading.keep(row)), query.limit),
         is_long=True,
     )

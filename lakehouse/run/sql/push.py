@@ -20,7 +20,6 @@ from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.row import net_changes
-from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
 from lakehouse.run.sql.pull import Reading, Row, compile_reading, value_of
 from lakehouse.run.sql.records import Wait
@@ -51,7 +50,7 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause_betwee
         rows: Iterator[tuple[object, ...]] = (row_reading.row(row) for row in stream_rows if row_reading.keep(row))
     else:
         rows = _changed_rows(entry, row_reading, layout, wait, earliest)
-    return Answer(tuple(map(field_name, row_reading.names)), islice(rows, query.limit), ends=False)
+    return Answer(row_reading.names, islice(rows, query.limit), ends=False)
 
 
 def _changed_rows(

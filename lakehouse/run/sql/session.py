@@ -18,6 +18,7 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors
 from lakehouse.ksql.values import values_record
 from lakehouse.lake.layout import Layout
+from lakehouse.plan.names.field import field_name
 from lakehouse.run.start.folders import check_lake
 from lakehouse.run.start.kafka import open_kafka
 from lakehouse.settings.config import Settings
@@ -77,7 +78,7 @@ class SqlSession:
             case s.AssertTopic():
                 return self._assert_topic(statement)
             case s.AssertSource():
-                return Answer(message=f"{statement.name} is declared so")
+                return Answer(message=f"{field_name(statement.name)} is declared so")
             case s.Control():
                 raise SqlError(f"{statement.word}: {CONTROL}", statement.position)
         raise SqlError(
@@ -163,13 +164,13 @@ class SqlSession:
 def _declaration_message(statement: s.Statement) -> str:
     match statement:
         case s.CreateSource():
-            return f"{statement.kind} {statement.name} is declared."
+            return f"{statement.kind} {field_name(statement.name)} is declared."
         case s.CreateAs():
-            return f"{statement.kind} {statement.name} is declared. {KEPT}"
+            return f"{statement.kind} {field_name(statement.name)} is declared. {KEPT}"
         case s.InsertSelect():
-            return f"{statement.target} takes these records in. {KEPT}"
+            return f"{field_name(statement.target)} takes these records in. {KEPT}"
         case s.Drop():
-            return f"{statement.name} is not declared now; the lake and Kafka keep what they have."
+            return f"{field_name(statement.name)} is not declared now; the lake and Kafka keep what they have."
     return "Done."
 
 

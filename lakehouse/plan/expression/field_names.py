@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.plan.expression.schema import Column, base_type, parse_type
+from lakehouse.plan.expression.schema import Column, base_type, fields_of, parse_type
+from lakehouse.plan.names.field import is_escaped
 
 Renamer = Callable[[Any], Any]
 OptionalRow = dict[str, Any] | None
@@ -31,6 +32,17 @@ def rename_columns(
         new_column.name: _cached_renamer(column.type, new_column.type)(row.get(column.name))
         for column, new_column in zip(columns, new_columns, strict=True)
     }
+
+
+def name_fields(value: Any, value_type: str) -> Any:
+    """Return a value with the original names of the fields in its structs, from which SQL has derived theirs.
+
+    Its type alone says what is a name: the keys of maps and all texts are data, and stay.
+    """
+    if not is_escaped(value_type):
+        return value
+    (named_column,) = fields_of((Column("value", value_type),))
+    return _cached_renamer(value_type, named_column.type)(value)
 
 
 @lru_cache(maxsize=1024)
