@@ -144,7 +144,12 @@ def _backfill_line(app_facts: AppFacts, request: Request) -> CommandLine:
     return (
         "repair backfill",
         [request["table"]],
-        [_app_option(app_facts), *_range_options(request), f"--why={request.get('reason', '')}"],
+        [
+            _app_option(app_facts),
+            *_range_options(request),
+            *([_expect_option(request)] if "digest" in request else []),
+            f"--why={request.get('reason', '')}",
+        ],
     )
 
 
@@ -249,6 +254,12 @@ def _erase_line_maker(further_options: Callable[[Request], list[str]]) -> Callab
     return line
 
 
+def approved_part(findings: object) -> dict[str, Any]:
+    """Return the part of a task's result that binds what is done after its approval."""
+    values = findings if isinstance(findings, dict) else {}
+    return {"digest": values.get("digest"), "reverted": values.get("reverted") or []}
+
+
 COMMANDS: dict[str, Callable[[AppFacts, Request], CommandLine]] = {
     "ingest": _run_line_maker("ingest"),
     "silver": _run_line_maker("silver"),
@@ -262,8 +273,10 @@ COMMANDS: dict[str, Callable[[AppFacts, Request], CommandLine]] = {
     "promote": _promote_line,
     "unstage": _unstage_line,
     "plan_erasure": _erase_line_maker(lambda _: ["--plan"]),
-    # The plan that was approved names the tables that were reverted.
-    "erase": _erase_line_maker(lambda request: ["--rebuild-reverted", f"--why={request['reason']}"]),
+    # The plan that was approved names the tables that were reverted; without it, a revert since then is refused.
+    "erase": _erase_line_maker(
+        lambda request: [*(["--rebuild-reverted"] if request.get("reverted") else []), f"--why={request['reason']}"]
+    ),
     "checkout": _checkout_line,
     "prove": _prove_line,
     "drill": _drill_line,
@@ -338,7 +351,7 @@ class _ErasureSummary(Summary):
 
     def summarize(self) -> dict[str, Any]:
         records = [f"{topic}: {count} records" for topic, count in self.last.get("records", {}).items()]
-        names = ("tables", "published", "not_erased", "stages", "tick", "finished_at")
+        names = ("tables", "reverted", "published", "not_erased", "stages", "tick", "finished_at")
         return {"records": records, **{name: self.last[name] for name in names if name in self.last}}
 
 
@@ -389,7 +402,7 @@ NEEDED: dict[str, Sequence[str]] = {
     "silver": ("event",),
     "check": (),
     "status": ("tick", "tables", "topics"),
-    "plan": _DIFFERENCES,
+    "plan": (*_DIFFERENCES, "digest"),
     "backfill": _DIFFERENCES,
     "discard": ("discarded",),
     "reconcile": _DIFFERENCES,
@@ -420,23 +433,31 @@ def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
 
 def describe_decision(request: Request, task_id: str, findings: Mapping[str, Any]) -> str:
     """Return the text for a person who decides, as Markdown: the request in the run's params, and a task's findings."""
+    if {"from", "to", "offsets"} <= request.keys() and not _range_options(request):
+        request = {**request, "range": "all rows"}
     parts = (("Requested, by the params of this run", request), (f"Found by the task {task_id}", findings))
     return "\n\n".join(f"#### {title}\n\n{_list_items(values)}" for title, values in parts)
 
 
 def _list_items(values: Mapping[str, Any]) -> str:
-    lines = [
-        f"* {escape_markdown(FACT_LABELS.get(name, name))}: **{escape_markdown(_join_list(value), 1000)}**"
-        for name, value in values.items()
-        if value is not None and name not in NOT_SHOWN
-    ]
+    """Return the values as a list in Markdown, whole: a person who decides must see all of what is decided."""
+    lines = []
+    for name, value in values.items():
+        if value is None or name in NOT_SHOWN:
+            continue
+        label = escape_markdown(FACT_LABELS.get(name, name))
+        if isinstance(value, list) and len(value) > 1:
+            lines += [f"* {label}:", *(f"    * **{escape_markdown(item, None)}**" for item in value)]
+        else:
+            lines.append(f"* {label}: **{escape_markdown(_sole_item(value), None)}**")
     return "\n".join(lines) or "nothing"
 
 
-def _join_list(value: Any) -> Any:
-    return "; ".join(map(str, value)) if isinstance(value, list) else value
+def _sole_item(value: Any) -> Any:
+    """Return the item of a list of one; an empty list as nothing."""
+    return next(iter(value), "none") if isinstance(value, list) else value
 
 
-def escape_markdown(text: object, longest: int = 300) -> str:
-    """Return a text escaped for Markdown: nothing in it is markup, a link or a new line."""
+def escape_markdown(text: object, longest: int | None = 300) -> str:
+    """Return a text escaped for Markdown: nothing in it is markup, a link or a new line. longest: None for all."""
     return re.sub(r"([^\w ])", r"\\\1", re.sub(r"\s+", " ", str(text))[:longest], flags=re.ASCII)

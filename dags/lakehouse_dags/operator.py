@@ -16,6 +16,8 @@ from lakehouse_dags.requests import BadRequest, split_request
 from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, project_locations
 
 REQUEST_TASK = "check_request"
+APPROVAL_TASK = "approve"
+APPROVED_KEY = "approved"  # of its results
 LEASE_PAUSE = timedelta(seconds=30)
 LEASE_WAIT = timedelta(hours=2)
 STATE_KEY = "progress"
@@ -41,8 +43,8 @@ class LakehouseOperator(BaseOperator):
 
     app_facts: `Application.as_facts()`. command: a name in `commands.COMMANDS`. request: the command's request; if left
     out, it comes from the run's params. A mapped task gets its request from another task; it must be a part of the
-    request in the params. approved_task: the task whose result a person approved: the command gets its "digest", and
-    refuses to do anything else.
+    request in the params. is_approved: the command gets what a person approved, such as a "digest", and refuses to do
+    anything else.
 
     Returns the command's result, with "event": "done". Its lines go to the log, its progress also to the task's state
     (key "progress"). Bad input (exit code 2), and a result that another try would only repeat, fail at once; other
@@ -60,7 +62,7 @@ class LakehouseOperator(BaseOperator):
         app_facts: dict[str, str | None],
         command: str,
         request: dict[str, Any] | None = None,
-        approved_task: str | None = None,
+        is_approved: bool = False,
         lease_wait: timedelta = LEASE_WAIT,
         skip_if_held: bool = False,
         **kwargs: Any,
@@ -69,7 +71,7 @@ class LakehouseOperator(BaseOperator):
         self.app_facts = app_facts
         self.command = command
         self.request = request
-        self.approved_task = approved_task
+        self.is_approved = is_approved
         self.lease_wait = lease_wait
         self.skip_if_held = skip_if_held
         self.shown_table: str | None = None
@@ -117,12 +119,14 @@ class LakehouseOperator(BaseOperator):
         return commands.task_result(summary)
 
     def _find_request(self, context: Context) -> dict[str, Any]:
+        if self.is_approved:
+            approved = context["ti"].xcom_pull(task_ids=APPROVAL_TASK, key=APPROVED_KEY)
+            return {**self._find_own_request(context), **commands.approved_part(approved)}
+        return self._find_own_request(context)
+
+    def _find_own_request(self, context: Context) -> dict[str, Any]:
         if self.request is None:
-            request = read_request(context)
-            if self.approved_task is None:
-                return request
-            result = context["ti"].xcom_pull(task_ids=self.approved_task)
-            return {**request, "digest": result.get("digest") if isinstance(result, dict) else None}
+            return read_request(context)
         index = context["ti"].map_index
         if index is None or index < 0:
             return self.request

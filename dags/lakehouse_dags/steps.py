@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,10 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakehouse_dags import commands, common, requests
 from lakehouse_dags.manifest import Application
-from lakehouse_dags.operator import AGAIN, REQUEST_TASK, LakehouseOperator, read_request
+from lakehouse_dags.operator import AGAIN, APPROVAL_TASK, APPROVED_KEY, REQUEST_TASK, LakehouseOperator, read_request
 
 APPROVAL_TIME = timedelta(days=1)
 ASKED_AGAIN = 3
+SHOWN_KEY = "shown"  # in the state of a task, which stays when the task is cleared
 FACTS_TASK = "facts"
 
 
@@ -63,10 +65,10 @@ class SplitRequest(BaseOperator):
         return requests.split_request(read_request(context))
 
 
-def map_in_turn(app: Application, command: str, requests_task: SplitRequest) -> Any:
+def map_in_turn(app: Application, command: str, requests_task: SplitRequest, *, is_approved: bool = False) -> Any:
     """Return a command's task, mapped over the requests of another task: one at a time, with their labels in the UI."""
     return LakehouseOperator.partial(
-        task_id=command, command=command, max_active_tis_per_dag=1,
+        task_id=command, command=command, is_approved=is_approved, max_active_tis_per_dag=1,
         map_index_template="{{ task.request['label'] }}", **common.writer_arguments(app),
     ).expand(request=requests_task.output)  # fmt: skip
 
@@ -186,14 +188,15 @@ def if_to_prove() -> ShortCircuitOperator:
 class Approval(ApprovalOperator):
     """Asks a person for approval. The text comes from the results of earlier tasks, not from templates.
 
-    reviewed_task: the id of the task whose result the person judges.
+    reviewed_task: the id of the task whose result the person judges. What was approved of it, for the command that does
+    it, is this task's result APPROVED_KEY: the reviewed task may run again, after an approval or during it.
     """
 
     template_fields = ()
 
     def __init__(self, *, reviewed_task: str, **kwargs: Any) -> None:
         super().__init__(
-            task_id="approve", body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME,
+            task_id=APPROVAL_TASK, body="", defaults=self.REJECT, response_timeout=APPROVAL_TIME,
             # Airflow 3.3.2 fails a task that is answered before its scheduler knows that the asking process has ended.
             retries=ASKED_AGAIN, retry_delay=timedelta(seconds=5), execution_timeout=None, **kwargs,
         )  # fmt: skip
@@ -202,7 +205,8 @@ class Approval(ApprovalOperator):
     def execute(self, context: Context) -> Any:
         """Show what would change, and wait for the answer; no answer within a day is a refusal.
 
-        Raises AirflowFailException if the task before has left nothing to decide about.
+        Raises AirflowFailException if the task before has left nothing to decide about, or another text than the one
+        that Airflow shows: it keeps the first one of a run, also after the tasks were cleared.
         """
         request, findings = read_request(context), context["ti"].xcom_pull(task_ids=self.reviewed_task)
         if not isinstance(findings, dict):
@@ -212,4 +216,20 @@ class Approval(ApprovalOperator):
             )
         # Request and findings stay apart: no finding, whatever its name, may take the place of a part of the request.
         self.body = commands.describe_decision(request, self.reviewed_task, findings)
+        store = context["task_state_store"]
+        shown = {"body": hashlib.sha256(self.body.encode()).hexdigest(), "approved": commands.approved_part(findings)}
+        first_shown = store.get(SHOWN_KEY)
+        if first_shown is None:
+            store.set(SHOWN_KEY, shown)
+        elif first_shown["body"] != shown["body"]:
+            raise AirflowFailException(
+                f"task {self.reviewed_task} has another result than the one that Airflow shows for approval: it keeps "
+                "the first text of a run. Nothing was done. Start a new run."
+            )
         return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Take the answer; after an approval, keep what was approved."""
+        shown = context["task_state_store"].get(SHOWN_KEY)
+        context["ti"].xcom_push(key=APPROVED_KEY, value=(shown or {}).get("approved"))
+        return super().execute_complete(context, event)

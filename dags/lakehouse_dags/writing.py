@@ -114,7 +114,7 @@ def backfill_range(app: Application) -> DAG:
     with DAG(schedule=None, params=params, **about) as dag:
         plan = LakehouseOperator(task_id="plan", command="plan", **common.writer_arguments(app)).as_setup()
         requests_task = SplitRequest(task_id="chunks")
-        backfill = map_in_turn(app, "backfill", requests_task)
+        backfill = map_in_turn(app, "backfill", requests_task, is_approved=True)
         reconcile = LakehouseOperator(task_id="reconcile", command="reconcile", **common.writer_arguments(app))
         discard = LakehouseOperator(
             task_id="discard",
@@ -206,9 +206,7 @@ def quarantine_replay(app: Application) -> DAG:
     about = common.dag_arguments(app, "quarantine_replay", "records that fit now count after all", QUARANTINE_REPLAY)
     with DAG(schedule=None, params=params, **about) as dag:
         trial = LakehouseOperator(task_id="try", command="try", app_facts=app.as_facts())
-        replay = LakehouseOperator(
-            task_id="replay", command="replay", approved_task="try", **common.writer_arguments(app)
-        )
+        replay = LakehouseOperator(task_id="replay", command="replay", is_approved=True, **common.writer_arguments(app))
         approve = Approval(
             reviewed_task="try", subject=f"Replay of quarantined records of {app.name}: shall it be done?"
         )
@@ -239,7 +237,7 @@ def deploy(app: Application) -> DAG:
     with DAG(schedule=None, params=params, **about) as dag:
         stage = LakehouseOperator(task_id="stage", command="stage", **common.writer_arguments(app)).as_setup()
         promote = LakehouseOperator(
-            task_id="promote", command="promote", approved_task="stage", **common.writer_arguments(app)
+            task_id="promote", command="promote", is_approved=True, **common.writer_arguments(app)
         )
         unstage = LakehouseOperator(
             task_id="unstage",
@@ -286,7 +284,7 @@ def erase(app: Application) -> DAG:
     about = common.dag_arguments(app, "erase", "a person's records, everywhere, after approval", ERASE)
     with DAG(schedule=None, params=params, **about) as dag:
         plan = LakehouseOperator(task_id="plan", command="plan_erasure", **common.writer_arguments(app))
-        erase = LakehouseOperator(task_id="erase", command="erase", **common.writer_arguments(app))
+        erase = LakehouseOperator(task_id="erase", command="erase", is_approved=True, **common.writer_arguments(app))
         check = CheckRequest(application=app, kind="erase", names=list(params))
         approve = Approval(reviewed_task="plan", subject=f"Erasure in {app.name}: shall it be done?")
         check >> plan >> unless_dry_run() >> approve >> erase >> _facts_task(app) >> announce_tables(app)

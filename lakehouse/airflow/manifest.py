@@ -63,6 +63,30 @@ class Schedules:
 
 
 BY_HAND = Schedules()
+NO_SCHEDULE = "none"  # as an option: no longer the earlier schedule
+
+
+def chosen_schedules(
+    earlier: Schedules, catch_up: str | None, backfill: str | None, freshness_minutes: int | None
+) -> Schedules:
+    """Return the schedules that options mean: one that is left out stays, NO_SCHEDULE and 0 minutes end one.
+
+    Raises ConfigError.
+    """
+
+    def choose(option: str | None, earlier_text: str | None) -> str | None:
+        return earlier_text if option is None else None if option == NO_SCHEDULE else option
+
+    minutes = earlier.freshness_minutes if freshness_minutes is None else freshness_minutes or None
+    return Schedules(choose(catch_up, earlier.catch_up), choose(backfill, earlier.backfill), minutes)
+
+
+def earlier_schedules(folder: Path, name: str) -> Schedules:
+    """Return the schedules in the manifest of a name; by hand without one. Raises ConfigError."""
+    for manifest in read_manifests(folder):
+        if manifest["name"] == name:
+            return Schedules(*(manifest.get(key) for key in ("schedule", "backfill_schedule", "freshness_minutes")))
+    return BY_HAND
 
 
 def manifest_of_app(

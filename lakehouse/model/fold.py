@@ -65,9 +65,13 @@ def fold_events(fold: Fold, fold_input: FoldInput, result: TableResult) -> Itera
 def _fold_latest(fold: Latest, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
     events = list(fold_input.events)
     for event, following_event in zip_longest(events, events[1:]):
-        if not fold_input.counts(event) or _is_replaced(event, following_event):
+        if not fold_input.counts(event):
             continue
         change = stream_change(fold_input.table.stream, event)
+        if _is_first_half(event, following_event):
+            assert following_event is not None
+            if stream_change(fold_input.table.stream, following_event).key == change.key:
+                continue  # the row that is put in replaces it
         if effect_on_table(change.key is None, change.value) is Effect.IGNORE:
             result.null_keys += 1
         else:
@@ -93,8 +97,8 @@ def _fold_latest_sent(fold: LatestSent, fold_input: FoldInput, result: TableResu
         yield replace(change, value=row or None)
 
 
-def _is_replaced(event: Event, following_event: Event | None) -> bool:
-    """Say whether the next record puts back the row that this one takes out: the key stays, so that is one change."""
+def _is_first_half(event: Event, following_event: Event | None) -> bool:
+    """Say whether a record takes out a row, and the next one is of the same change and puts a row in."""
     return event.undo and following_event is not None and same_change(event.position, following_event.position)
 
 
@@ -275,7 +279,7 @@ class _AggregateGroups:
                 continue
             group_changes = list(self._fold_event(group, event))
             # Inside one group both halves are one change.
-            if not (_is_replaced(event, following_event) and group == self._group_key(following_event)):
+            if not (_is_first_half(event, following_event) and group == self._group_key(following_event)):
                 yield from group_changes
         self._drop_expired()
 

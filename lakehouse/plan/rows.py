@@ -204,6 +204,15 @@ def parse_on(on: object, subject: str) -> tuple[str, ...] | None:
     return tuple(expressions)
 
 
+def refuse_rows(stream: Stream, step: str) -> None:
+    """Raise PlanError for a step that would take the row that a change takes out for one more record."""
+    if stream.undoes:
+        raise PlanError(
+            f"{stream.label}: {step}: these are rows: each change takes one out and puts one in. Expected records: "
+            'table.to_stream(). Two tables are joined by table.join(...), and rows are kept by .table("name").'
+        )
+
+
 def check_reads_of_rows(stream: Stream, expressions: Iterable[Expression], subject: str) -> None:
     """Raise PlanError for expressions that decide by the time or place of a change of rows, if a stream is of rows.
 

@@ -38,7 +38,7 @@ from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.refused.types import check_key_types
-from lakehouse.plan.rows import check_reads_of_rows, parse_on
+from lakehouse.plan.rows import check_reads_of_rows, parse_on, refuse_rows
 from lakehouse.plan.step import Explode, Filter, Judge, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import DeclaredJoinWindow, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table, check_sink_topic, written_formats
@@ -262,9 +262,10 @@ class Stream(Declaration):
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
-        for stream in others:
+        for stream in (self, *others):
             if not isinstance(stream, Stream):
                 raise PlanError(f"{self.label}: merge: found {value_in_message(stream)}, expected streams.")
+            refuse_rows(stream, "merge")
         return self.with_origin(Merge.declare((self, *others)), replace(self.shape, label=f"{self.label}: merge"))
 
     def join(
@@ -300,6 +301,8 @@ class Stream(Declaration):
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
         key_texts = parse_on(on, f"{self.label}: join")
+        for rows in (self, *([other] if isinstance(other, Stream) else [])):
+            refuse_rows(rows, "join")
         check_flag(broadcast, f"{self.label}: join: broadcast")
         spans = DeclaredJoinWindow(within, before, after, grace)
         if isinstance(other, Stream):
@@ -344,6 +347,8 @@ class Stream(Declaration):
         """
         subject = f"table {check_name(name, 'table')!r}"
         check_flag(suppress, f"{subject}: suppress")
+        if order_by is not None:
+            refuse_rows(self, "latest: order_by")
         stream, fold = self, LatestBy.declare(self.columns, order_by, retention, tombstones, subject)
         if order_by is None and (marked := self._latest_sent()) is not None:
             stream, fold = marked
@@ -406,17 +411,14 @@ class Stream(Declaration):
 
         Raises PlanError for an impossible name, format or expression, or columns that a format can't hold.
         """
+        refuse_rows(self, "to_topic")
         formats = written_formats(format, key_format, self, f"{self.label}: to_topic")
         partition_expression: Expression | None = None
         if partition_by is not None:
             partition_expression = parse_expression(partition_by, self.columns, f"{self.label}: partition_by")
             if (type_text := expression_type(partition_expression, self.columns)) not in (
-                None,
-                "tinyint",
-                "smallint",
-                "int",
-                "bigint",
-            ):
+                None, "tinyint", "smallint", "int", "bigint",
+            ):  # fmt: skip
                 raise PlanError(
                     f"{self.label}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )

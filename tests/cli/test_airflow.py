@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,20 @@ def test_add_and_remove(lakehouse: Command, folder: Path, shop: Path) -> None:
     assert "no application shop" in again.err
 
 
+def test_schedules_that_are_left_out_stay(lakehouse: Command, shop: Path) -> None:
+    def schedules(*options: str) -> list[Any]:
+        outcome = lakehouse("airflow", "add", "shop/app.py", *options, "--json")
+        manifest = json.loads(outcome.out)
+        return [manifest[name] for name in ("schedule", "backfill_schedule", "freshness_minutes")]
+
+    options = ("--schedule", "*/15 * * * *", "--backfill-schedule", "@hourly", "--freshness-minutes", "60")
+    assert schedules(*options) == ["*/15 * * * *", "@hourly", 60]
+    assert schedules() == ["*/15 * * * *", "@hourly", 60], "as `airflow up --app` gives them"
+    assert schedules("--schedule", "@daily") == ["@daily", "@hourly", 60]
+    assert schedules("--backfill-schedule", "none", "--freshness-minutes", "0") == ["@daily", None, None]
+    assert "schedules: catch-up @daily." in lakehouse("airflow", "add", "shop/app.py").out
+
+
 def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Command, folder: Path, shop: Path) -> None:
     outcome = lakehouse("airflow", "add", "shop/app.py:app", "--config", "shop/lakehouse.toml", "--home", "one")
     assert outcome.code == 0, outcome.err
@@ -57,7 +72,7 @@ def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Com
         (("shop/app.py", "--name", "../x"), "expected a lower-case letter"),
         (("shop/app.py", "--schedule", "often"), "expected five fields"),
         (("shop/app.py", "--backfill-schedule", "60 * * * *"), "minute: found '60'"),
-        (("shop/app.py", "--freshness-minutes", "0"), "--freshness-minutes"),
+        (("shop/app.py", "--freshness-minutes", "-1"), "--freshness-minutes"),
     ],
 )
 def test_what_cannot_be_added(

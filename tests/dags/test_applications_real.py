@@ -227,6 +227,26 @@ def test_new_logic_is_refused_deployed_after_approval_and_taken_back(shop: Shop)
     shop.check()
 
 
+def test_what_is_approved_is_what_was_shown(shop: Shop) -> None:
+    """Airflow keeps the first text of a run: after a clear, another plan would be approved unseen."""
+    file = shop.folder / "app.py"
+    before = file.read_text()
+    file.write_text(before.replace("orders.group_by", 'orders.filter("amount >= 20").group_by'))
+    run = shop.trigger("deploy", dry_run=False, reason="twenty or more")
+    wait(lambda: shop.tasks("deploy", run)["approve"]["state"] == "awaiting_input", "the question")
+    file.write_text(before.replace("orders.group_by", 'orders.filter("amount >= 5").group_by'))
+    body = {
+        "dry_run": False, "dag_run_id": run, "task_ids": ["stage"], "include_downstream": True, "only_failed": False,
+        "reset_dag_runs": True,
+    }  # fmt: skip
+    shop.ask("POST", "/api/v2/dags/shop__deploy/clearTaskInstances", body)
+    wait(lambda: shop.state("deploy", run) == "failed", "the refusal of another text")
+    states = {task: of["state"] for task, of in shop.tasks("deploy", run).items()}
+    assert (states["approve"], states["promote"]) == ("failed", "upstream_failed")
+    file.write_text(before)
+    shop.check()
+
+
 def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:
     with pytest.raises(Refused, match="400"):
         shop.trigger("table_maintenance", keep_hours=167)

@@ -83,5 +83,17 @@ def test_what_is_requested_is_shown_apart_from_what_was_found():
     assert "alice" not in findings
 
 
+def test_a_person_who_decides_sees_all_of_it():
+    """Nothing is cut: what is not shown would be done as well."""
+    offsets = ",".join(f"orders/{partition}=1200..1800" for partition in range(90))
+    request = {"table": "totals", "from": None, "to": None, "offsets": offsets}
+    found = {"tables": [f"table_{number}: 1 row added" for number in range(40)], "digest": "0f1e"}
+    text = commands.describe_decision(request, "plan", found).replace("\\", "")
+    assert "orders/89=1200..1800" in text
+    assert all(f"    * **table_{number}: 1 row added**" in text for number in range(40))
+    text = commands.describe_decision({**request, "offsets": None}, "plan", found)
+    assert "* range: **all rows**" in text
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]

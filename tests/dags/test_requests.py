@@ -170,7 +170,8 @@ def test_the_other_commands():
         "--named-by=orders.by.id", "--value=Anna",
     ]  # fmt: skip
     assert line("plan_erasure", erased) == [*same, "--plan"]
-    assert line("erase", erased) == [*same, "--rebuild-reverted", "--why=ticket 12"]
+    assert line("erase", erased) == [*same, "--why=ticket 12"], "a revert since the approval is refused"
+    assert line("erase", {**erased, "reverted": ["totals"]}) == [*same, "--rebuild-reverted", "--why=ticket 12"]
     assert commands.command_argv(PYTHON, APP.as_facts(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--lake=/srv/shop/lake", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip

@@ -121,3 +121,36 @@ def suppressed_side() -> lh.App:
 
 def unnamed_side() -> lh.App:
     return lh.app(last.filter("n > 1").join(right).table("t"))
+
+
+# Rows under other keys: a row that moves leaves its old key.
+by_room = lh.app(last.rows.rekey("room").latest("by_room").changes().to_topic("by-room"))
+# What a delete leaves behind: the key alone, so its order is that of nulls.
+positive = last.filter("n > 0").table("positive")
+few = numbers.group_by("room").agg(n=lh.count(), least=lh.min("n")).having("n < 2").table("few")
+deletes_in_order = lh.app(
+    positive.to_stream().latest("positive_copy", order_by="coalesce(n, 0)"),
+    positive.to_stream().latest("numbered_copy", order_by="n"),
+    few.to_stream().latest("few_copy", order_by="coalesce(least, 100)"),
+)
+
+
+# Rows are no records.
+def rows_joined() -> lh.App:
+    return lh.app(last.rows.join(last, on="room", prefix="o_").latest("joined"))
+
+
+def rows_merged() -> lh.App:
+    return lh.app(last.rows.merge(last.filter("n > 1").rows).latest("merged"))
+
+
+def rows_meeting_records() -> lh.App:
+    return lh.app(numbers.join(last.rows, within="1 hour", prefix="o_").latest("met"))
+
+
+def rows_published() -> lh.App:
+    return lh.app(last.rows.to_topic("rows"))
+
+
+def rows_ordered() -> lh.App:
+    return lh.app(last.rows.latest("ordered", order_by="n"))

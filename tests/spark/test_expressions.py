@@ -211,6 +211,43 @@ def test_a_join_on_a_type_that_only_spark_knows_is_refused_if_it_is_another(spar
     check_application(spark, lh.app(events.join(table, on="cast(m['a'] AS string)", prefix="n_").latest("a")))
 
 
+def test_streams_that_meet_with_types_that_only_spark_knows_are_refused_if_these_differ(spark: SparkSession) -> None:
+    left = lh.stream("left", key="id string", schema="v bigint")
+    right = lh.stream("right", key="r string", schema="s struct<k: int>, m map<string, string>")
+    by_number = right.rekey("s.k AS k")
+    with pytest.raises(PlanError, match="'id' is a string, and 'k' of the other stream a int"):
+        check_application(spark, lh.app(left.join(by_number, within="1 hour", prefix="r_").latest("met")))
+    by_text = right.rekey("cast(s.k AS string) AS k")
+    check_application(spark, lh.app(left.join(by_text, within="1 hour", prefix="r_").latest("met")))
+    with pytest.raises(PlanError, match="'v' is a int, and 'v' of the other stream a string"):
+        check_application(spark, lh.app(right.select(v="s.k").merge(right.select(v="m['q']")).latest("merged")))
+    check_application(spark, lh.app(right.select(v="m['p']").merge(right.select(v="m['q']")).latest("merged")))
+
+
+@pytest.mark.parametrize(
+    ("order_by", "message"),
+    [
+        ("s.a", "order_by=s.a is a double; expected a timestamp, or a number as a bigint"),
+        ("m['a']", "is a string; expected a timestamp"),
+        ("abs(amount)", r"is a decimal\(10,2\); expected a timestamp"),
+        ("s.at", "is a timestamp inside of another value, and a delete would have none; expected a column"),
+        ("s.n", None),
+        ("nullif(n, 0)", None),
+        ("rowtime", None),
+    ],
+)
+def test_an_order_of_a_type_that_only_spark_knows_is_refused_if_it_is_none(
+    spark: SparkSession, order_by: str, message: str | None
+) -> None:
+    schema = "s struct<a: double, at: timestamp, n: int>, m map<string, string>, amount decimal(10, 2), n bigint"
+    app = lh.app(lh.stream("events", key="id string", schema=schema).latest("newest", order_by=order_by))
+    if message is None:
+        check_application(spark, app)
+        return
+    with pytest.raises(PlanError, match=message):
+        check_application(spark, app)
+
+
 @pytest.mark.parametrize("text", ["array()", "map()", "array(null)", "named_struct('y', array(map(t, null)))"])
 def test_a_column_whose_parts_have_no_type_is_refused(spark: SparkSession, text: str) -> None:
     events = lh.stream("events", key="id string", schema=SCHEMA)

@@ -21,7 +21,7 @@ from lakehouse.cli.terminal.options import (
     with_app,
 )
 from lakehouse.cli.terminal.row_differences import print_differing_rows
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, PlanError
 from lakehouse.markup.quantity import quantity
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def backfill(
     discard: Annotated[
         bool, typer.Option("--discard", help="Remove what a --plan, or a killed backfill, left beside the table.")
     ] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            "--expect", metavar="DIGEST", help="Refuse another declaration than that of a `--plan`, by its digest."
+        ),
+    ] = None,
     limit: ExamplesOption = EXAMPLES,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -63,7 +69,7 @@ def backfill(
 
     Example: lakehouse repair backfill totals --plan
     """
-    from lakehouse.plan.evolution.change import explain_reach
+    from lakehouse.plan.evolution.change import explain_reach, lineage_digest
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -81,6 +87,13 @@ def backfill(
             )
         return
     listener = build_listener(as_json=json)
+    digest = lineage_digest(application.table(table))
+    if expect is not None and digest != expect:
+        raise PlanError(
+            f"table {table!r}: found a declaration, with those above it, of the digest {digest}, expected "
+            f"{expect!r:.80}, as it was when the backfill was planned: the application has changed since. Put its file "
+            "back, or plan again: lakehouse repair backfill --plan."
+        )
     if plan:
         repair_plan = lake_api.plan_backfill(application.table(table), of=record_range, examples=limit, listen=listener)
         outcome = repair_plan.expected
@@ -93,7 +106,7 @@ def backfill(
     if json:
         show.print_json(
             change_as_json(application.table(table), outcome, plan=plan)
-            | ({} if repair_plan is None else {"stages": repair_plan.describe()})
+            | ({} if repair_plan is None else {"stages": repair_plan.describe(), "digest": digest})
             | ({"read_by": tables_below} if tables_below else {})
         )
         return

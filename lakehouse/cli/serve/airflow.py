@@ -16,7 +16,6 @@ from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
 
 if TYPE_CHECKING:
-    from lakehouse.airflow.manifest import Schedules
     from lakehouse.airflow.report import Process
 
 HomeOption = Annotated[
@@ -129,14 +128,17 @@ def add(
     name: NameOption = None,
     schedule: Annotated[
         str | None,
-        typer.Option(metavar="CRON", help='When it catches up: "*/15 * * * *", "@hourly"; by hand if left out.'),
+        typer.Option(
+            metavar="CRON", help='When it catches up: "*/15 * * * *", "@hourly"; "none": by hand, as at first.'
+        ),
     ] = None,
     backfill_schedule: Annotated[
         str | None,
-        typer.Option(metavar="CRON", help="The schedule of the DAG whose runs backfill one interval each."),
+        typer.Option(metavar="CRON", help='The schedule of the DAG whose runs backfill one interval each; or "none".'),
     ] = None,
     freshness_minutes: Annotated[
-        int | None, typer.Option(metavar="M", help="Alert when no catch-up has succeeded for this long.")
+        int | None,
+        typer.Option(metavar="M", help="Alert when a catch-up has not succeeded this long after it was due; 0: never."),
     ] = None,
     config: ConfigOption = None,
     home: HomeOption = None,
@@ -144,16 +146,16 @@ def add(
 ) -> None:
     """Tell Airflow of an application: its DAGs appear within seconds. Repeat it after the declaration changed.
 
+    Schedules that are left out stay as they were.
+
     Example: lakehouse airflow add --app app.py --schedule "@hourly"
     """
     from lakehouse.airflow import service
     from lakehouse.airflow.home import Home
-    from lakehouse.airflow.manifest import Schedules
 
     settings = _load_settings(config, home)
-    manifest, path = _add_application(
-        settings, app_of(app, settings), name, Schedules(schedule, backfill_schedule, freshness_minutes)
-    )
+    schedule_options = (schedule, backfill_schedule, freshness_minutes)
+    manifest, path = _add_application(settings, app_of(app, settings), name, schedule_options)
     if (running := service.find_running(Home(settings.airflow.home))) is not None:
         service.make_pools(running, settings.airflow)
     if json:
@@ -190,7 +192,10 @@ def _has_applications(settings: Settings) -> bool:
 
 
 def _add_application(
-    settings: Settings, app: str, name: str | None = None, schedules: Schedules | None = None
+    settings: Settings,
+    app: str,
+    name: str | None = None,
+    schedule_options: tuple[str | None, str | None, int | None] = (None, None, None),
 ) -> tuple[dict[str, Any], Path]:
     from lakehouse.airflow import manifest
     from lakehouse.airflow.home import Home
@@ -204,15 +209,21 @@ def _add_application(
     app_file = found_app.file.resolve()
     app_target = f"{app_file}:{found_app.name}" if ":" in app else str(app_file)
     name = name if name is not None else manifest.suggest_app_name(app_file)
-    new_manifest = manifest.manifest_of_app(found_app.app, app_target, settings, name, schedules or manifest.BY_HAND)
     home = Home(settings.airflow.home)
+    schedules = manifest.chosen_schedules(manifest.earlier_schedules(home.applications, name), *schedule_options)
+    new_manifest = manifest.manifest_of_app(found_app.app, app_target, settings, name, schedules)
     home.make_folders()
     return new_manifest, manifest.write_manifest(home.applications, new_manifest)
 
 
 def _describe_added(manifest: dict[str, Any]) -> str:
     table_names = ", ".join(table["name"] for table in manifest["tables"]) or "none"
-    return f"Added {manifest['name']} ({manifest['app']}), tables: {table_names}. Its DAGs: {manifest['name']}__..."
+    kinds = (("schedule", "catch-up"), ("backfill_schedule", "backfill"), ("freshness_minutes", "minutes of freshness"))
+    schedules = ", ".join(f"{kind} {manifest[key]}" for key, kind in kinds if manifest[key] is not None) or "by hand"
+    return (
+        f"Added {manifest['name']} ({manifest['app']}), tables: {table_names}; schedules: {schedules}. Its DAGs: "
+        f"{manifest['name']}__..."
+    )
 
 
 def _format_uptime(seconds: float | None) -> str:

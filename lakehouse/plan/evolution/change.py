@@ -77,6 +77,12 @@ def declaration_digest(table: Table) -> str:
     return hashlib.sha256(declaration_of(table).encode()).hexdigest()[:16]
 
 
+def lineage_digest(table: Table) -> str:
+    """Return a short text that differs if the declaration of a table, or of one above it, differs."""
+    declarations = [(each.name, declaration_of(each)) for each in (*table.stream.tables, table)]
+    return hashlib.sha256(json.dumps(sorted(declarations)).encode()).hexdigest()[:16]
+
+
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
     """Return the topics that a table in the lake reads, according to its properties; None if they don't tell."""
     if DECLARATION not in properties:

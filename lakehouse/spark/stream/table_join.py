@@ -45,9 +45,14 @@ class UpstreamTables(Protocol):
 
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
-    """Return a table's changes in the form of a stream's frame."""
+    """Return a table's changes in the form of a stream's frame. A delete has the key alone."""
+    value_columns = [
+        F.when(~F.col("_tombstone"), F.col(column.name)).alias(column.name)
+        for column in table.columns
+        if column.name not in table.key
+    ]
     return changes.select(
-        *[column.name for column in table.columns], "_tombstone", F.lit(False).alias("_null_key"),
+        *table.key, *value_columns, "_tombstone", F.lit(False).alias("_null_key"),
         numbered_position(F.col("_number")).alias("_position"), F.lit("").alias("_topic_id"),
         F.col("_event_time_ms").alias("rowtime"), F.col("_position.partition").alias("rowpartition"),
         F.col("_position.offset").alias("rowoffset"),

@@ -7,7 +7,7 @@ the first tick, with the step and Spark's reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,21 +30,24 @@ from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.expression.expression import Expression, name_text, parse_expression
 from lakehouse.plan.expression.schema import without_duplicates
 from lakehouse.plan.names.field import check_names
-from lakehouse.plan.operator import Having
-from lakehouse.plan.origin import Source, TableJoin
+from lakehouse.plan.operator import Having, LatestBy
+from lakehouse.plan.origin import Merge, Source, TableJoin
 from lakehouse.plan.refused.place import Place, message_with_place
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
+from lakehouse.spark.expression.years import compute_columns
 from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.jvm.tree.analysis import pattern_fault
 from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.table import tables
 
+ORDER_TYPES = ("timestamp", "bigint", "int", "smallint", "tinyint")
 # How Py4J begins an error of Java that PySpark does not translate.
 JAVA_PREFIX = re.compile(r"An error occurred while calling \S+\s*: (?:[\w.$]+: )?")
 
@@ -85,6 +88,13 @@ def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
     """Raise PlanError for a join whose sides have keys of different types: Spark would convert one of them."""
     source = stream.source
     match source:
+        case StreamJoin():
+            _check_same_types(spark, stream, source.left.key, source.right.key)
+            return
+        case Merge():
+            names = [column.name for column in stream.columns]
+            _check_same_types(spark, stream, names, names)
+            return
         case TableJoin():
             frame, expressions, table = tables.empty_stream(spark, source.stream), source.key_expressions, source.table
         case ForeignKeyJoin():
@@ -111,6 +121,27 @@ def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
                 f"{expected_type}: they are never equal. Cast one of the two."
             )
             raise PlanError(message_with_place(message, item.place))
+
+
+def _check_same_types(
+    spark: SparkSession, stream: Stream, first_names: Sequence[str], other_names: Sequence[str]
+) -> None:
+    """Raise PlanError for streams whose columns, name by name, have different types: Spark would convert one of them.
+
+    first_names: of the first of the parts. other_names: of each of the others.
+    """
+    first_types, *other_parts = [
+        {field.name.lower(): field.dataType.simpleString() for field in tables.empty_stream(spark, part).schema}
+        for part in stream.source.parts
+    ]
+    for types in other_parts:
+        for first_name, other_name in zip(first_names, other_names, strict=True):
+            first_type, other_type = first_types[first_name.lower()], types[other_name.lower()]
+            if first_type != other_type:
+                raise PlanError(
+                    f"{stream.label}: {first_name!r} is a {first_type}, and {other_name!r} of the other stream a "
+                    f"{other_type}. Cast one of the two."
+                )
 
 
 def _empty_table(spark: SparkSession, table: Table) -> DataFrame:
@@ -151,13 +182,29 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     for item in [*fold_expressions, *row_conditions]:
         _check_patterns(spark, label, item)
     try:
-        _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
+        stream_rows = tables.empty_stream(spark, table.stream)
+        _check_items(stream_rows, label, fold_expressions)
+        if isinstance(table.fold, LatestBy):
+            _check_order(stream_rows, table.fold, label)
         table_schema = tables.visible_schema(spark, table)
         for column in table_schema:
             _check_type(column.dataType, f"{label}: column {column.name!r}")
         _check_items(spark.createDataFrame([], table_schema), label, row_conditions)
     except READ_ERRORS as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
+
+
+def _check_order(rows: DataFrame, order_fold: LatestBy, label: str) -> None:
+    """Raise PlanError for an order of another type than the plan allows: the plan does not know all types."""
+    order_type = rows.select(*compute_columns(rows, [order_fold.order])).schema[0].dataType.simpleString()
+    order_label = f"{label}: order_by={order_fold.order.text}"
+    if order_type not in ORDER_TYPES:
+        raise PlanError(f"{order_label} is a {order_type}; expected a timestamp, or a number as a bigint.")
+    if order_type == "timestamp" and not order_fold.is_time:
+        raise PlanError(
+            f"{order_label} is a timestamp inside of another value, and a delete would have none; expected a column: "
+            "make it one before, with_columns(...), and order by that."
+        )
 
 
 def _check_type(data_type: DataType, label: str) -> None:
