@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.formats.values.json_value import decode_any_case, decode_object, encode_object
-from lakehouse.formats.values.unfit import Unfit, replace_surrogates
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.java_double import java_double
+from lakehouse.semantics.surrogates import replace_surrogates
 
 
 def read(kind: str, text: str) -> Any:

@@ -179,3 +179,11 @@ def test_types_are_told_as_spark_has_them() -> None:
         "9223372036854775808": None,
     }  # fmt: skip
     assert {text: expression_type(parse_expression(text, columns, text), columns) for text in told} == told
+
+
+def test_half_of_a_surrogate_pair_in_a_literal_is_a_question_mark() -> None:
+    selected = things.select("status", half="concat(status, '\ud83d')").filter("half <> '\udc00'")
+    texts = [expression.text for step in selected.steps for expression in step.expressions]
+    assert "concat(status, '?')" in texts
+    assert "half <> '?'" in texts
+    assert parse_expression("'\ud83d\U0001f600'", [], "x").text == "'?\U0001f600'"

@@ -78,5 +78,5 @@ halves = lh.app(
     words.group_by("id")
     .agg(n=lh.count(), own=own, kept=kept_half, joined=lh.reduce("w", lambda a, b: halved(a + b)))
     .table("halves"),
-    words.map("loud", shouted, "w", type="string").select("loud", "m").to_topic("loud"),
+    words.map("loud", shouted, "w", type="string").select("loud", "m", half="'\ud83d'").to_topic("loud"),
 )

@@ -26,9 +26,10 @@ from lakehouse.formats.values.json_value import (
     encode_bare_value,
     encode_object,
 )
-from lakehouse.formats.values.unfit import Unfit, decode_utf8, replace_surrogates
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.expression.schema import Column
 from lakehouse.semantics.blanks import JSON_BLANKS
+from lakehouse.semantics.surrogates import replace_surrogates
 
 _NOTHING_DECLARED = DeclaredValues()
 

@@ -55,11 +55,12 @@ from lakehouse.formats.values.text_value import (
     parse_timestamp,
     precision_and_scale,
 )
-from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates, unfit_value
+from lakehouse.formats.values.unfit import Unfit, clip_text, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.plan.names.debezium_options import UNITS
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.number_text import exact_decimal
+from lakehouse.semantics.surrogates import replace_surrogates
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _UNIT_OF_SEMANTIC_TYPE = {

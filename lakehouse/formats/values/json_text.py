@@ -17,9 +17,10 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.values.unfit import SURROGATE, Unfit, check_number_length, clip_text
+from lakehouse.formats.values.unfit import Unfit, check_number_length, clip_text
 from lakehouse.semantics.blanks import JSON_BLANKS
 from lakehouse.semantics.java_double import java_double
+from lakehouse.semantics.surrogates import escape_surrogates
 
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
 _NAME_LENGTH_MAX = 50_000  # Jackson's limit
@@ -43,7 +44,6 @@ class JsonNumber(str):
 
 JSON_CONSTANTS = {None: "null", True: "true", False: "false"}
 ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
-BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _to_json_number(text: str) -> JsonNumber:
@@ -183,15 +183,7 @@ def _quote_string(text: str) -> str:
         json_string = ESCAPE.sub(
             lambda match: "\\u" + match[1][1:].upper() if match[1][0] == "u" else match[0], json_string
         )
-    if json_string.isascii():
-        return json_string
-    json_string = SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", json_string)
-    return BEYOND_16_BITS.sub(lambda match: _surrogate_pair(match[0]), json_string)
-
-
-def _surrogate_pair(character: str) -> str:
-    high_half, low_half = divmod(ord(character) - 0x10000, 0x400)
-    return f"\\u{0xD800 + high_half:04X}\\u{0xDC00 + low_half:04X}"
+    return escape_surrogates(json_string)
 
 
 def write_json(value: Any) -> str:

@@ -52,9 +52,10 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
     round_to_float32,
 )
-from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, replace_surrogates, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
+from lakehouse.semantics.surrogates import replace_surrogates
 
 UPPER_ASCII = str.maketrans(ascii_lowercase, ascii_uppercase)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from lakehouse.semantics.number_text import LENGTH_MAX, count_digits
+from lakehouse.semantics.surrogates import replace_surrogates
 
 # The part of a reason that differs from record to record; without it, all records with the same fault share a reason.
 FOUND_PART = r"(?s)(, found |; found | at character ).*"
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Unfit(ValueError):
@@ -32,11 +30,6 @@ def check_number_length(number_text: str) -> None:
     """Raise Unfit if the text of a number is too long: a record may have megabytes of digits."""
     if len(number_text) > LENGTH_MAX and count_digits(number_text) > LENGTH_MAX:
         raise Unfit(f"a number of {count_digits(number_text)} digits; {LENGTH_MAX} are allowed")
-
-
-def replace_surrogates(text: str) -> str:
-    """Return text that UTF-8 can encode: half a surrogate pair, from an escape in JSON, becomes "?" as in Java."""
-    return SURROGATE.sub("?", text)
 
 
 def decode_utf8(data: bytes) -> str:

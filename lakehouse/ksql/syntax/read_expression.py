@@ -17,6 +17,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.field import column_name
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
+from lakehouse.semantics.surrogates import replace_surrogates
 
 BIGINT_MAX = 2**63 - 1
 DIGITS_MAX = 19  # a BIGINT has no more
@@ -31,8 +32,8 @@ def position_of(part: Part) -> int:
 
 
 def text_of(token: Part) -> str:
-    """Return the text in a quoted literal."""
-    return str(token)[1:-1].replace("''", "'")
+    """Return the text in a quoted literal. Half of a surrogate pair is ?, as Java writes it."""
+    return replace_surrogates(str(token)[1:-1].replace("''", "'"))
 
 
 def name_of(part: Part) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.semantics.surrogates import replace_surrogates
 
 # What Java writes behind a backslash: a code unit, a code in octal digits, a control character. Any other character
 # stands for itself.
@@ -22,8 +23,7 @@ def _to_java_units(text: str) -> str:
 
 def _from_java_units(units: str) -> str:
     """Return the text that Java's characters make."""
-    decoded_text = units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
-    return "".join("?" if 0xD800 <= ord(character) <= 0xDFFF else character for character in decoded_text)
+    return replace_surrogates(units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass"))
 
 
 def _substring_of_units(text: str, begin: int, end: int) -> str | None:

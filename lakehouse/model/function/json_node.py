@@ -1,4 +1,7 @@
-"""JSON as Jackson reads and writes it, for the model: numbers keep their digits; text after a value is not read."""
+"""JSON as Jackson reads and writes it, for the model: numbers keep their digits; text after a value is not read.
+
+Half of a surrogate pair, from an escape, is a name of its own while a path is followed, and ? in what is found.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, NoReturn
 from lakehouse.model.function.json_text import to_compact_json
 from lakehouse.plan.names.json_path import json_pointer
 from lakehouse.semantics.blanks import JSON_BLANKS
+from lakehouse.semantics.surrogates import replace_surrogates
 
 _DIGITS_MAX = 1000  # Jackson's own limit
 _MISSING = object()
@@ -77,22 +81,28 @@ def _value_at_pointer(text: str, path: str) -> str:
             value = value[int(member_name)] if int(member_name) < len(value) else _MISSING
         else:
             value = _MISSING
-    return "" if value is _MISSING else to_compact_json(value)
+    return "" if value is _MISSING else _found_json(value)
+
+
+def _found_json(value: Any) -> str:
+    return replace_surrogates(to_compact_json(value))
 
 
 def _items_as_json(text: str) -> list[str] | None:
     value = _read_first_value(text)
-    return [to_compact_json(item) for item in value] if isinstance(value, list) else None
+    return [_found_json(item) for item in value] if isinstance(value, list) else None
 
 
 def _fields_as_json(text: str) -> dict[str, str] | None:
     value = _read_first_value(text)
-    return {name: to_compact_json(item) for name, item in value.items()} if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return {replace_surrogates(name): _found_json(item) for name, item in value.items()}
 
 
 def _read_text(text: str) -> str | None:
     value = _read_first_value(text)
-    return value if isinstance(value, str) else None
+    return replace_surrogates(value) if isinstance(value, str) else None
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

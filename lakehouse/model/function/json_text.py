@@ -15,6 +15,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.plan.names.field import in_backticks
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.java_double import java_double
+from lakehouse.semantics.surrogates import SURROGATE, escape_surrogates, replace_surrogates
 
 _LONG = 1 << 63
 _PLAIN = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -69,11 +70,13 @@ def _normalize_whole(digits: str) -> NumberText:
 
 
 def try_parse_json(text: str) -> Variant | None:
-    """Return the VARIANT of a text; None for invalid JSON, and for two fields of the same name."""
+    """Return the VARIANT of a text; None for invalid JSON, two fields of one name, and half of a surrogate pair."""
     try:
-        return Variant(_parse_json_text(text))
+        json_value = _parse_json_text(text)
+        has_half = SURROGATE.search(json.dumps(json_value, ensure_ascii=False)) is not None
     except (ValueError, RecursionError):
         return None
+    return None if has_half else Variant(json_value)
 
 
 def schema_of_variant(variant: Variant) -> str:
@@ -154,13 +157,19 @@ def from_json(text: str, schema: str) -> Any:
     if isinstance(json_value, list) and normalized_schema == "array<string>":
         return [_item_as_text(item) for item in json_value]
     if isinstance(json_value, dict) and normalized_schema == "map<string,string>":
-        return {name: _item_as_text(item) for name, item in json_value.items()}
+        entries = {replace_surrogates(name): _item_as_text(item) for name, item in json_value.items()}
+        if len(entries) < len(json_value):
+            raise NeedsSpark("the model does not read two fields of one name; run this on Spark.")
+        return entries
     return None
 
 
-def _item_as_text(value: Any) -> Any:
+def _item_as_text(value: Any) -> str | None:
+    """Return an item: a text as it is, anything else as JSON, in which Spark escapes all surrogates."""
+    if value is None:
+        return None
     is_text = isinstance(value, str) and not isinstance(value, NumberText)
-    return value if value is None or is_text else to_compact_json(value)
+    return replace_surrogates(value) if is_text else escape_surrogates(to_compact_json(value))
 
 
 def to_compact_json(value: Any) -> str:

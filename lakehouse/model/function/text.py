@@ -15,6 +15,7 @@ from unicodedata import category
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_regex import JavaPattern
 from lakehouse.semantics.blanks import BETWEEN_CHARACTERS
+from lakehouse.semantics.surrogates import SURROGATE, escape_surrogates, replace_surrogates
 
 _HEX = re.compile("[0-9A-Fa-f]*")
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
@@ -107,7 +108,12 @@ def _decode_bytes(encoded: Any, *encodings: Any) -> str | None:
     if encoded is None or encoding is None:
         return None
     try:
-        return str(encoded.decode(_codec_of_encoding(encoding)))
+        codec = _codec_of_encoding(encoding)
+        if not codec.startswith("utf-32"):
+            return str(encoded.decode(codec))
+        # Java takes half of a surrogate pair for a character of UTF-32; two of them make one.
+        units = encoded.decode(codec, "surrogatepass").encode("utf-16-be", "surrogatepass")
+        return replace_surrogates(units.decode("utf-16-be", "surrogatepass"))
     except UnicodeDecodeError:
         return None
     except AttributeError as error:
@@ -186,7 +192,7 @@ def _json_array_length(text: str) -> int | None:
 
 def _json_object_keys(text: str) -> list[str] | None:
     json_value = _parse_json(text)
-    return list(json_value) if isinstance(json_value, dict) else None
+    return [*map(replace_surrogates, json_value)] if isinstance(json_value, dict) else None
 
 
 # A name after a dot or in quotes, or an index. ksqlDB's double quotes: `lakehouse.spark.expression.declared` makes them
@@ -214,13 +220,15 @@ def _read_json_path(text: str, json_path: str) -> str | None:
             json_value = json_value[index] if isinstance(json_value, list) and index < len(json_value) else None
     if json_value is None and not path_steps:
         raise NeedsSpark("the model does not tell a null from no JSON; run this on Spark.")
-    if json_value is None:
-        return None
+    if json_value is None or (isinstance(json_value, str) and SURROGATE.search(json_value)):
+        return None  # Spark can't write half of a surrogate pair as a text; inside of JSON it's an escape
     result_text = (
         json_value if isinstance(json_value, str) else json.dumps(json_value, separators=(",", ":"), ensure_ascii=False)
     )
-    if not isinstance(json_value, str) and ("\\u" in result_text or max(result_text) > "\uffff"):
-        raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
+    if not isinstance(json_value, str):
+        if "\\u" in result_text:
+            raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
+        result_text = escape_surrogates(result_text)
     for mark_pattern, replacement in _UNMARKED:
         result_text = re.sub(mark_pattern, replacement, result_text)
     return result_text

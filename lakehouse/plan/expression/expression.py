@@ -39,6 +39,7 @@ from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, name_of_call, parse_as_written
+from lakehouse.semantics.surrogates import replace_surrogates
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -57,12 +58,17 @@ class Expression:
     """One Spark SQL expression over a record's columns.
 
     text: the text for Spark. types: the columns that it reads, with their types as far as known. place: where it was
-    declared, for messages. Two expressions with the same text are equal.
+    declared, for messages. Two expressions with the same text are equal. Half of a surrogate pair in the text is ?, as
+    Java writes it.
     """
 
     text: str
     types: tuple[Column, ...] = field(default=(), compare=False, repr=False)
     place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.text, str):  # anything else is refused where it is parsed, with the place of its declaration
+            object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
     def tree(self) -> exp.Expression:

@@ -13,8 +13,9 @@ from typing import Any
 
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.values.json_text import JsonNumber, Members, write_parsed
-from lakehouse.formats.values.unfit import Unfit, clip_text, replace_surrogates
+from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.expression.schema import Column
+from lakehouse.semantics.surrogates import replace_surrogates
 
 MOSTLY = 0.95
 DEPTH_MAX = 12  # what lies deeper stays text

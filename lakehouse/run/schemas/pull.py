@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.formats.values.unfit import SURROGATE, replace_surrogates
 from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.avro.schema_json import write_avro
 from lakehouse.plan.avro.schema_text import column_types
@@ -26,6 +25,7 @@ from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest_schemas import newest_schema, part_subject, topic_subject
 from lakehouse.run.start.registry import writer_schema
+from lakehouse.semantics.surrogates import SURROGATE, replace_surrogates
 from lakehouse.settings.sections import RegistrySection
 
 PullState = Literal["new", "unchanged", "changed", "refused"]

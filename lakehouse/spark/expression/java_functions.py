@@ -191,7 +191,8 @@ FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
     "ksql_json_pointer": (("cast(`0` AS string)",), lambda path: path, _POINTER),
     "ksql_json_text": (("cast(`0` AS string)",), _json_text_value, "`0`"),
     "ksql_json_items": (("cast(`0` AS string)",), _json_items, "`0`"),
-    "ksql_json_fields": (("cast(`0` AS string)",), _json_fields, "`0`"),
+    # Names with halves of surrogate pairs, each a ?, may become one: map_concat keeps its last value.
+    "ksql_json_fields": (("cast(`0` AS string)",), _json_fields, "map_concat(`0`)"),
     "ksql_length": (("cast(`0` AS string)",), lambda text: invoke_method(java_text(text), "length", "int"), "`0`"),
     "ksql_substring": (("cast(`0` AS string)", "cast(`1` AS int)", "cast(`2` AS int)"), _substring, "`0`"),
     "ksql_find": (
