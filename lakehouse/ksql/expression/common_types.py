@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.expression.cast import cast
+from lakehouse.ksql.function.basic import comparable, has_map
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.semantics.blanks import JAVA_BLANKS
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _TRUE = ("true", "tru", "tr", "t", "yes", "ye", "y")
+# What Python reads in a number, and Java does not.
+_NO_DIGIT = re.compile("[_\U00010000-\U0010ffff]")
 _FALSE = ("false", "fals", "fal", "fa", "f", "no", "n")
 
 
@@ -69,7 +74,9 @@ def _literal_text(node: t.Value) -> str:
 
 def _parse_literal_number(text: str, kind: Kind, position: int) -> int | Decimal:
     try:
-        value = Decimal(text.strip())
+        if _NO_DIGIT.search(text):
+            raise InvalidOperation
+        value = Decimal(text.strip(JAVA_BLANKS))
     except InvalidOperation:
         raise SqlError(f"invalid input syntax for type {kind}: {text!r}", position) from None
     if not value.is_finite() or max(value.adjusted(), -int(value.as_tuple().exponent) - 1) >= DECIMAL_DIGITS_MAX:
@@ -127,19 +134,14 @@ def cast_to_kind(value: Sql, kind: Kind, position: int) -> Sql:
     return value if value.kind in (kind, k.NULL) else cast(value, kind, position)
 
 
-def has_map_inside(kind: Kind) -> bool:
-    """Say whether a map is nested inside the type: Spark can't compare such values."""
-    return any(inner_kind.name == "MAP" or has_map_inside(inner_kind) for inner_kind in kind.inner)
-
-
 def check_key_type(kind: Kind, subject: str, position: int) -> None:
     """Raise SqlError for a type that a key can't have: a map's entries have no order, a field of NULL has no type."""
     if kind.has_null and not kind.is_null:
         raise SqlError(f"{subject}: can't infer a type of NULL in {kind}. Give it one: CAST(NULL AS VARCHAR)", position)
-    if kind.name == "MAP" or has_map_inside(kind):
+    if has_map(kind):
         raise SqlError(f"{subject}: a key can't be a {kind} here", position)
 
 
 def comparable_value(value: Sql) -> Sql:
-    """Return a value in a form that Spark can compare: a map becomes its entries, in order."""
-    return value if value.kind.name != "MAP" else Sql(f"array_sort(map_entries({value.text}))", value.kind)
+    """Return a value in a form that Spark can compare."""
+    return Sql(comparable(value.text, value.kind), value.kind) if has_map(value.kind) else value

@@ -19,7 +19,6 @@ from lakehouse.ksql.expression.common_types import (
     coerce_list,
     common_list_kind,
     comparable_value,
-    has_map_inside,
     require_common_kind,
 )
 from lakehouse.ksql.function import call
@@ -168,7 +167,7 @@ class ColumnScope:
             or all(operand_kind.is_number for operand_kind in kinds)
         )
         unordered_names = {operand_kind.name for operand_kind in kinds} & {"BOOLEAN", "ARRAY", "MAP", "STRUCT"}
-        if not is_comparable or (unordered_names and sign in ("<", "<=", ">", ">=")) or any(map(has_map_inside, kinds)):
+        if not is_comparable or (unordered_names and sign in ("<", "<=", ">", ">=")):
             raise SqlError(
                 f"operator {COMPARED.get(sign, sign)} cannot be used to compare {left.kind} and {right.kind}", position
             )

@@ -7,9 +7,10 @@ from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, define_function
-from lakehouse.ksql.function.sql import Sql, copy_sql, fitted
+from lakehouse.ksql.function.sql import Sql, copy_sql, fitted, let_sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.plan.expression.expression import name_text
 
 _FAMILY = "Nulls and choice"
 
@@ -37,14 +38,31 @@ def _null_if(value: Sql, other: Sql) -> str:
     return f"CASE WHEN {comparable(value.text, kind)} = {comparable(other.text, kind)} THEN NULL ELSE {value.text} END"
 
 
-def comparable(text: str, kind: Kind) -> str:
-    """Return a value in a form that Spark can compare: a map becomes its entries, in order.
+def comparable(text: str, kind: Kind, depth: int = 0) -> str:
+    """Return a value in a form that Spark can compare: each map becomes its entries, in order, also inside of others.
 
-    Raises SqlError for a map inside of the value.
+    depth: how many values are around; each has a name of its own.
     """
-    if any(map(has_map, kind.inner)):
-        raise SqlError(f"values of the type {kind} can't be compared")
-    return f"array_sort(map_entries({text}))" if kind.name == "MAP" else text
+    item = f"_compared{depth}"
+    if not has_map(kind):
+        return text
+    if kind.name == "ARRAY":
+        return f"transform({text}, {item} -> {comparable(item, kind.inner[0], depth + 1)})"
+    if kind.name == "MAP":
+        entries = f"map_entries({text})"
+        if has_map(kind.inner[1]):
+            entry_value = comparable(f"{item}.value", kind.inner[1], depth + 1)
+            entries = f"transform({entries}, {item} -> named_struct('key', {item}.key, 'value', {entry_value}))"
+        return f"array_sort({entries})"
+
+    def compare_fields(struct_text: str) -> str:
+        field_texts = (
+            f"{text_literal(name)}, {comparable(f'{struct_text}.{name_text(name)}', field_kind, depth + 1)}"
+            for name, field_kind in zip(kind.names, kind.inner, strict=True)
+        )
+        return f"CASE WHEN {struct_text} IS NOT NULL THEN named_struct({', '.join(field_texts)}) END"
+
+    return let_sql(text, item, compare_fields)
 
 
 def has_map(kind: Kind) -> bool:

@@ -23,11 +23,16 @@ def _comparing_function(name: str) -> Callable[[Sql], str]:
     """Return a function that compares the elements of an array."""
 
     def compile_call(array: Sql) -> str:
-        if has_map(array.kind):
-            raise SqlError(f"elements of the type {array.kind.inner[0]} can't be compared")
+        _check_elements(array.kind)
         return f"{name}({array.text})"
 
     return compile_call
+
+
+def _check_elements(array_kind: Kind) -> None:
+    """Raise SqlError for elements that Spark can't compare."""
+    if has_map(array_kind):
+        raise SqlError(f"elements of the type {array_kind.inner[0]} can't be compared")
 
 
 def _sort_array(array: Sql, order: Sql | None = None) -> str:
@@ -68,8 +73,7 @@ def _two_arrays_function(name: str) -> Callable[[Sql, Sql], str]:
 
     def compile_call(left: Sql, right: Sql) -> str:
         kind = common_argument_kind([left, right])
-        if kind.inner:
-            comparable("", kind)
+        _check_elements(kind)
         return f"{name}({fitted(left, kind).text}, {fitted(right, kind).text})"
 
     return compile_call
@@ -99,7 +103,9 @@ def _entries_kind(arguments: Sequence[Any]) -> Kind:
 
 def _map_entries(map_value: Sql, is_sorted: Sql) -> str:
     entry_array = f"transform(map_entries({map_value.text}), _pair -> named_struct('K', _pair.key, 'V', _pair.value))"
-    return f"CASE WHEN {is_sorted.text} THEN array_sort({entry_array}) ELSE {entry_array} END"
+    # Spark can't compare entries that have maps; no two have the same key.
+    order = ", (_a, _b) -> CASE WHEN _a.K < _b.K THEN -1 ELSE 1 END" if has_map(map_value.kind.inner[1]) else ""
+    return f"CASE WHEN {is_sorted.text} THEN array_sort({entry_array}{order}) ELSE {entry_array} END"
 
 
 def cube_arrays(array: Sql) -> Sql:
