@@ -42,7 +42,8 @@ PARTS = 5
 FEW = (
     "worked_example", "any_case", "moments", "key_alias", "delimited", "kafka_value", "group_by_value",
     "integer_division", "conditions", "structs", "lambdas", "computed_of_aggregates", "by_offset_several",
-    "window_type_session", "json_keys", "quoted_fields",
+    "window_type_session", "json_keys", "quoted_fields", "half_of_a_pair_in_json", "half_of_a_pair_in_literals",
+    "casts_of_digits", "equal_collections_of_maps",
 )  # fmt: skip
 # A tick of its own for each record: one of each kind of statement that keeps something from tick to tick.
 KINDS = (

@@ -106,6 +106,12 @@ GIVES: list[tuple[str, Any]] = [
  ("CAST(t AS string)", "true"), ("CAST(nothing AS string)", None),
     ("struct(1 AS A) = struct(1 AS a)", True), ("array(struct(1 AS A)) <=> array(struct(1 AS a))", True),
     ("struct('x' AS First) IN (struct('y' AS first), struct('x' AS FIRST))", True),
+    (r"""json_object_keys('{"\\ud83d": 1}')""", ["?"]), (r"""get_json_object('{"b": "\\ud83d"}', '$.b')""", None),
+    (r"""get_json_object('["\\ud83d", "\\ud83d\\ude00"]', '$')""", r'["\uD83D","\uD83D\uDE00"]'),
+    (r"""from_json('{"\\ud83d": "\\ude00"}', 'map<string, string>')""", {"?": "?"}),
+    (r"""from_json('[["\\ude00", "\\ud83d\\ude00"]]', 'array<string>')""", [r'["\uDE00","\uD83D\uDE00"]']),
+    (r"""schema_of_variant(try_parse_json('{"b": "\\ud83d"}'))""", None), ("decode(unhex('0000D83D'), 'UTF-32')", "?"),
+    ("cast(cast('9223372036854775808' AS decimal(19, 0)) AS bigint)", None),
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.function.in_bytes import from_base64
 from lakehouse.ksql.function.moment import time_text
 from lakehouse.ksql.function.moment_literal import (
     DATE_PATTERN,
@@ -13,13 +14,14 @@ from lakehouse.ksql.function.moment_literal import (
     TIMESTAMP_PATTERN,
     moment_literal,
 )
-from lakehouse.ksql.function.sql import Sql, copy_sql, let_sql
+from lakehouse.ksql.function.sql import Sql, copy_sql, let_sql, trimmed
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.plan.names.field import field_name
+from lakehouse.semantics.blanks import JAVA_BLANKS
 
 # Columns that hold times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
@@ -41,9 +43,10 @@ def cast(value: Sql, target_kind: Kind, position: int) -> Sql:
         return Sql(_cast_inside(value_text, value.kind, target_kind, position), target_kind)
     match kind_name, target_kind.name:
         case ("STRING", "BOOLEAN"):
-            return Sql(
-                f"CASE WHEN {value_text} IS NOT NULL THEN lower(trim({value_text})) IN {TRUE_WORDS} END", target_kind
-            )
+            is_true = f"lower({trimmed(value_text)}) IN {TRUE_WORDS}"
+            return Sql(f"CASE WHEN {value_text} IS NOT NULL THEN {is_true} END", target_kind)
+        case ("STRING", "BYTES"):
+            return Sql(let_sql(trimmed(value_text), "_written", from_base64), target_kind)
         case ("TIMESTAMP", "STRING"):
             return Sql(f"date_format({value_text}, '{ISO}')", target_kind)
         case ("TIME", "STRING"):
@@ -66,33 +69,41 @@ def cast(value: Sql, target_kind: Kind, position: int) -> Sql:
 def _read_text(value: Sql, kind: Kind, position: int) -> Sql:
     """Return the moment or the number in a text; null for texts that Spark reads and ksqlDB does not."""
     text, plain_cast = value.text, f"cast({value.text} AS {kind.spark})"
+    is_plain_literal = value.literal is not None and value.literal.isascii() and value.literal.isprintable()
     match kind.name:
         case "DATE" | "TIME" | "TIMESTAMP" if value.literal is not None:
-            return moment_literal(value.literal.strip(), kind, position)
-        case "DATE" | "TIME" | "TIMESTAMP" | "DOUBLE":
-            readable = {"DATE": _day_text, "TIME": _time_of, "TIMESTAMP": _timestamp_text, "DOUBLE": _finite_text}
-            return Sql(f"cast({let_sql(text, '_text', readable[kind.name])} AS {kind.spark})", kind)
-        case "INTEGER" | "BIGINT":
-            # Spark would cut off the fraction of '1.5'.
+            return moment_literal(value.literal.strip(JAVA_BLANKS), kind, position)
+        case "DATE" | "TIME" | "TIMESTAMP":
+            readable = {"DATE": _day_text, "TIME": _time_of, "TIMESTAMP": _timestamp_text}
+            return Sql(f"cast({let_sql(trimmed(text), '_text', readable[kind.name])} AS {kind.spark})", kind)
+        case "DOUBLE":
+            return Sql(f"cast({let_sql(text, '_text', _finite_text)} AS {kind.spark})", kind)
+        case "INTEGER" | "BIGINT" if is_plain_literal:
+            # Spark would cut off the fraction of '1.5'. A literal that is no number is refused with its own type.
             return Sql(f"CASE WHEN {text} NOT LIKE '%.%' THEN {plain_cast} END", kind)
+        case "INTEGER" | "BIGINT":
+            # As a DECIMAL, Spark reads the digits that Java reads: of all scripts, unlike as an INT.
+            digits_max = {"INTEGER": 10, "BIGINT": 19}[kind.name]
+            whole_number = f"cast(cast({text} AS decimal({digits_max}, 0)) AS {kind.spark})"
+            return Sql(f"CASE WHEN {text} NOT RLIKE '[.eE]' THEN {whole_number} END", kind)
     return Sql(plain_cast, kind)
 
 
 def _time_of(text: str) -> str:
-    parsed_time = f"unix_millis(cast(concat('1970-01-01 ', trim({text})) AS timestamp))"
-    return f"CASE WHEN trim({text}) RLIKE {literal(TIME_PATTERN)} THEN {parsed_time} END"
+    parsed_time = f"unix_millis(cast(concat('1970-01-01 ', {text}) AS timestamp))"
+    return f"CASE WHEN {text} RLIKE {literal(TIME_PATTERN)} THEN {parsed_time} END"
 
 
 def _day_text(text: str) -> str:
-    return f"CASE WHEN trim({text}) RLIKE {literal(DATE_PATTERN)} THEN {text} END"
+    return f"CASE WHEN {text} RLIKE {literal(DATE_PATTERN)} THEN {text} END"
 
 
 def _timestamp_text(text: str) -> str:
     """Return the text of a day, or of a day with a time that is filled up with zeros; null for another text."""
     pattern = literal(TIMESTAMP_PATTERN)
-    day, clock, offset = (f"regexp_extract(trim({text}), {pattern}, {place})" for place in (1, 2, 3))
+    day, clock, offset = (f"regexp_extract({text}, {pattern}, {place})" for place in (1, 2, 3))
     completed = f"concat({day}, ' ', {clock}, substring('{NO_CLOCK}', length({clock}) + 1), {offset})"
-    is_day, is_moment = (f"trim({text}) RLIKE {literal(DATE_PATTERN)}", f"trim({text}) RLIKE {pattern}")
+    is_day, is_moment = (f"{text} RLIKE {literal(DATE_PATTERN)}", f"{text} RLIKE {pattern}")
     return f"CASE WHEN {is_day} THEN {text} WHEN {is_moment} THEN {completed} END"
 
 

@@ -47,13 +47,13 @@ def _as_bytes(text_value: Sql, encoding: str) -> str:
         case "hex":
             return let_sql(text_value.text, "_digits", _unhex_text)
         case "base64":
-            return let_sql(text_value.text, "_written", _from_base64)
+            return let_sql(text_value.text, "_written", from_base64)
         case "ascii":
             return f"encode(regexp_replace({text_value.text}, {_NOT_ASCII}, '?'), 'UTF-8')"
     return f"encode({text_value.text}, 'UTF-8')"
 
 
-def _from_base64(text: str) -> str:
+def from_base64(text: str) -> str:
     """Return the bytes; null for a text with characters that are not base64's, which Spark would skip."""
     ends = f"(length({text}) % 4 = 0 OR ({text} NOT LIKE '%=' AND length({text}) % 4 > 1))"
     return f"CASE WHEN {text} RLIKE '{_BASE64}' AND {ends} THEN unbase64({text}) END"

@@ -10,6 +10,7 @@ from decimal import Decimal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression.expression import name_text
+from lakehouse.semantics.blanks import JAVA_BLANKS
 
 INT_MAX = 2**31 - 1
 BIGINT_MIN = -(2**63)
@@ -71,6 +72,11 @@ def fitted(value: Sql, kind: Kind) -> Sql:
 def column_sql(name: str, kind: Kind) -> Sql:
     """Return a column's Spark SQL."""
     return Sql(name_text(name), kind)
+
+
+def trimmed(text: str) -> str:
+    """Return a text without the blanks around it that Java trims: Spark's own trim leaves tabs and line ends."""
+    return f"btrim({text}, '{JAVA_BLANKS}')"
 
 
 def text_literal(value: str) -> str:

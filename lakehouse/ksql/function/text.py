@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, join_bytes, split_bytes
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
-from lakehouse.ksql.function.sql import Sql, text_literal
+from lakehouse.ksql.function.sql import Sql, text_literal, trimmed
 from lakehouse.ksql.syntax import kind as k
-from lakehouse.semantics.blanks import BETWEEN_CHARACTERS, JAVA_BLANKS
+from lakehouse.semantics.blanks import BETWEEN_CHARACTERS
 
 _FAMILY = "Texts and bytes"
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
@@ -147,7 +147,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     define_function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
     define_function(
-        "TRIM", _FAMILY, "text", f"btrim({{0}}, '{JAVA_BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
+        "TRIM", _FAMILY, "text", trimmed("{0}"), k.STRING, ("TRIM('  a b ')", "a b"),
         ("TRIM('\t a \n')", "a"), ("TRIM(CHR(1) || ' a ')", "a"), ("TRIM(NULL)", None),
     ),
     define_function(
@@ -230,8 +230,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "CHR", _FAMILY,
         (Signature(("int",), _character_of_code, k.STRING), Signature(("text",), _unescape_text, k.STRING)),
         (
-            ("CHR(75)", "K"), ("CHR(22909)", "\u597d"), ("CHR(-1)", None), ("CHR('\\u4e2d')", "\u4e2d"),
-            ("CHR('x')", None), ("CHR('\\u0041b\\tc')", "Ab\tc"), ("CHR('b\\u0041')", None), ("CHR('\\u004')", None),
+            ("CHR(75)", "K"), ("CHR(22909)", "\u597d"), ("CHR(-1)", None), ("CHR(55357)", "?"),
+            ("CHR('\\u4e2d')", "\u4e2d"), ("CHR('x')", None), ("CHR('\\u0041b\\tc')", "Ab\tc"),
+            ("CHR('b\\u0041')", None), ("CHR('\\u004')", None),
         ),
     ),
     define_function(

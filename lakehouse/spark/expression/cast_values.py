@@ -22,8 +22,10 @@ TEXT = "if(typeof(`0`) = 'binary', try_validate_utf8(`1`), `1`)"
 
 _WHOLE, _TEXT = "cast(`0` AS bigint)", "cast(`0` AS string)"
 # A cast to BIGINT cuts off a fraction. A result that wraps around is at least 2**63 away from the number as a double,
-# which is exact within 1024 there. A value whose text is no number (true, a timestamp) always fits a BIGINT.
-_WRAPS = f"abs(cast({_WHOLE} AS double) - coalesce(cast({_TEXT} AS double), cast({_WHOLE} AS double))) > 4096D"
+# which is exact within 1024 there. A value whose text is no number (true, a timestamp) always fits a BIGINT. Of a
+# DECIMAL(19, 0) Spark would make a cast to BIGINT and then to DOUBLE one cast: so the BIGINT is halved.
+_RESULT = f"2D * cast({_WHOLE} div 2L AS double)"
+_WRAPS = f"abs({_RESULT} - coalesce(cast({_TEXT} AS double), {_RESULT})) > 4096D"
 # All larger doubles become the largest BIGINT, which is no double; all smaller ones become the smallest, which is a
 # double: as this Java writes it, as an earlier Java does, and as a FLOAT.
 _SMALLEST = "cast('-9223372036854775808' AS bigint)"
