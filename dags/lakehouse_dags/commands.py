@@ -307,18 +307,19 @@ class _UpkeepSummary(Summary):
 
 
 class _TrialSummary(Summary):
-    """The number of records that fit, and the first of those that do not."""
+    """The number of records that fit, without those that were fixed before, and the first of those that do not."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._fit = self._still_bad = 0
+        self._fit = self._fixed_before = self._still_bad = 0
         self._tick: int | None = None
         self._examples: list[str] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         super().add(result)
         if result.get("fits") is True:
-            self._fit += 1
+            self._fit += not result.get("fixed_before")
+            self._fixed_before += bool(result.get("fixed_before"))
             if (tick := result.get("replayed_at")) is not None:
                 self._tick = max(tick, self._tick or tick)
         elif result.get("fits") is False:
@@ -328,7 +329,13 @@ class _TrialSummary(Summary):
                 self._examples.append(f"{place}: {result['reason']}")
 
     def summarize(self) -> dict[str, Any]:
-        counts = {"fit": self._fit, "still_bad": self._still_bad, "tick": self._tick, "examples": self._examples}
+        counts = {
+            "fit": self._fit,
+            "fixed_before": self._fixed_before,
+            "still_bad": self._still_bad,
+            "tick": self._tick,
+            "examples": self._examples,
+        }
         return {**counts, "digest": self.last.get("digest")}
 
 

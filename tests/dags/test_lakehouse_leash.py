@@ -149,7 +149,8 @@ for n in range(25_000):
     summary = commands.summary_of("replay")
     _command(tmp_path, written).run(lambda _: None, on_result=summary.add)
     assert commands.task_result(summary) == {
-        "fit": 20_000, "still_bad": 5_000, "tick": 24_999, "examples": [f"t/0/{n}: x" for n in (0, 5, 10, 15, 20)],
+        "fit": 20_000, "fixed_before": 0, "still_bad": 5_000, "tick": 24_999,
+        "examples": [f"t/0/{n}: x" for n in (0, 5, 10, 15, 20)],
         "digest": None, "event": "done",
     }  # fmt: skip
 

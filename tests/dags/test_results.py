@@ -70,9 +70,9 @@ def test_results_of_many_lines_are_summed_up():
     one = {"topic": "orders", "partition": 0, "offset": 7, "fits": False, "reason": "no JSON", "replayed_at": None,
            "digest": "9-0123456789abcdef"}  # fmt: skip
     fits = {**one, "fits": True, "reason": None, "replayed_at": 9}
-    assert kept("replay", one, fits, fits) == {
-        "fit": 2, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"], "digest": "9-0123456789abcdef",
-        "event": "done",
+    assert kept("replay", one, fits, fits, {**fits, "fixed_before": True}) == {
+        "fit": 2, "fixed_before": 1, "still_bad": 1, "tick": 9, "examples": ["orders/0/7: no JSON"],
+        "digest": "9-0123456789abcdef", "event": "done",
     }  # fmt: skip
     status = {"tick": 3, "tables": [{"name": "totals", "rows": 2, "version": 5, "tick": 3, "plan": "long", "unmet": [
         {"expectation": "orders.positive", "records": 4, "first": "orders/0/1", "reason": "amount > 0, found -3"}]}],

@@ -102,6 +102,41 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
         assert current_rows == expected.tables[table.name], table.name
 
 
+@pytest.mark.rotated
+def test_a_replay_that_was_killed_after_it_was_decided_on_is_finished_by_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.repair import intervene
+    from lakehouse.run.repair.replay import replay
+    from lakehouse.run.scenario.replay import rows_of, write_bronze
+    from lakehouse.spark.history import reading
+    from lakehouse.spark.history.fixed_records import FixedBytes
+    from lakehouse.spark.silver.query import Silver
+
+    layout, app = Layout(str(tmp_path / "lake")), lh.app(LAST)
+    write_bronze(open_lake(spark, layout), app, history(fixed=False))
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
+        silver.catch_up()
+    source = EVENTS.sources[0]
+    fixes = [FixedBytes("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
+
+    def kill(*_: object) -> None:
+        raise OSError("out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(intervene, "bring_table", kill)
+        with pytest.raises(OSError, match="out of memory"):
+            replay(open_lake(spark, layout), app, source, fixes)
+    lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
+    assert replay(open_lake(spark, layout), app, source, fixes, again=True) is None
+    assert lake.finish_fixes(app, "events") == 4
+    rows = reading.read_rows(open_lake(spark, layout).open(LAST), None).toArrow().to_pylist()
+    assert rows_of(LAST, rows) == model.run(app, history(fixed=True), decode_record).tables["last"]
+    assert lake.finish_fixes(app, "events") is None
+
+
 @pytest.mark.slow
 def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """It counts as it is, also in a rebuild, and moves no clock: the record after it is not late."""

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from lakehouse.lake.record.quarantine import QuarantineChoice
     from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fixed, Fixes, FixFunction, StillBad
+    from lakehouse.run.repair.replay import FixOutcome
+    from lakehouse.run.repair.stages import RepairPlan
     from lakehouse.run.start.application import LoadedApp
+    from lakehouse.semantics.position import Identity
     from lakehouse.settings.config import Settings
 
 
@@ -108,13 +111,17 @@ def attempt_fix(
         replay_tick = lake_api.carry_out(
             found_app.app, repair_plan, reason=replay_request.reason, by=replay_request.by
         ).tick
+        if replay_tick is None:  # all were fixed before; an earlier try may have been killed before the tables had it
+            replay_tick = lake_api.finish_fixes(found_app.app, fix_attempt.stream)
     if json:
-        digest = fix_result.digest
+        digest, new_identities = fix_result.digest, _identities_of(repair_plan)
         all_records: list[Fixed | StillBad] = [*fix_result.fixed, *fix_result.bad]
         for tried_record in sorted(all_records, key=lambda tried_record: tried_record.was.record.position)[:limit]:
             fits = tried_record in fix_result.fixed
+            is_fixed_before = fits and repair_plan is not None and _identity(tried_record) not in new_identities
             refusal_fields = {"replay_refused": str(refusal)} if fits and refusal is not None else {}
             outcome = {"replayed_at": replay_tick if fits else None, "digest": digest}
+            outcome |= {"fixed_before": True} if is_fixed_before else {}
             show.print_json({**_fix_facts(tried_record), **outcome, **refusal_fields})
     else:
         _say_results(fix_result, limit)
@@ -128,6 +135,18 @@ def attempt_fix(
         )
     if refusal is not None:
         raise refusal
+
+
+def _identity(tried_record: Fixed | StillBad) -> Identity:
+    return tried_record.was.record.identity
+
+
+def _identities_of(repair_plan: RepairPlan[FixOutcome] | None) -> set[Identity]:
+    """Return the records that a plan fixes: those that were fixed before are left out of it."""
+    from lakehouse.run.repair.stages import KeepFixes
+
+    stages = () if repair_plan is None else repair_plan.stages
+    return {fix.identity for stage in stages if isinstance(stage, KeepFixes) for fix in stage.fixes}
 
 
 def _say_results(fix_result: Fixes, limit: int | None) -> None:

@@ -191,6 +191,15 @@ class Repairs(Opened):
         source, fixes = app.source(stream), bytes_of_fixes(fixed)
         return plan_replay(self._layout, app, source, fixes, lambda: self._lake, again=again, instead=instead)
 
+    def finish_fixes(self, app: App, stream: str) -> int | None:
+        """Bring the tables that read a stream to its last fix, if a killed replay has left one behind; return its tick.
+
+        None if there is none. Raises LeaseHeld if a process that keeps a table does not bring it there.
+        """
+        from lakehouse.run.repair.replay import finish_fixes
+
+        return finish_fixes(lambda: self._lake, self._layout, app, app.source(stream))
+
     @phase("revert")
     def revert(
         self,

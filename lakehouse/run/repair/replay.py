@@ -119,6 +119,29 @@ def plan_replay(
     return RepairPlan(stages, FixOutcome(len(remaining_fixes)), basis, is_exclusive=False)
 
 
+def finish_fixes(open_lake: Callable[[], OpenLake], layout: Layout, app: App, source: Source) -> int | None:
+    """Bring the tables that read a stream to its last fix, if a killed replay has left one behind; return its tick.
+
+    open_lake: opens the lake with Spark; called if a table is behind. None if all tables have what was fixed.
+    """
+    lake_files, logged_by_table = LakeFiles(layout), intervention_log.interventions_by_table(layout)
+    tick_by_table: dict[Table, int] = {}
+    for table in app.tables:
+        if source not in table.stream.decodes or (log := lake_files.open_table(layout.silver(table.name))) is None:
+            continue
+        fix_ticks = [logged.at for logged in logged_by_table.get(table.name, []) if logged.kind == "fixed"]
+        if fix_ticks and log.tick(table.name) < fix_ticks[-1]:
+            tick_by_table[table] = fix_ticks[-1]
+    if not tick_by_table:
+        return None
+    from lakehouse.run.repair.intervene import bring_table
+
+    lake = open_lake()
+    for table, tick in tick_by_table.items():
+        bring_table(lake.open(table), app, tick)
+    return max(tick_by_table.values())
+
+
 def _check_readers(layout: Layout, readers: Iterable[Table]) -> list[Table]:
     """Return the tables that were restored from a topic.
 
