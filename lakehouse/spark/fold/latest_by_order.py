@@ -11,12 +11,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.errors import PlanError
 from lakehouse.plan.operator import LatestBy
 from lakehouse.semantics.tombstone import LEAST_ORDER
 from lakehouse.spark.expression.years import compute_columns
 from lakehouse.spark.fold.forms.aggregates import same_key
 from lakehouse.spark.fold.latest import LatestFold
 from lakehouse.spark.fold.table_fold import OpeningRows, ReadRows, clock_partition
+
+ORDER_TYPES = ("timestamp", "bigint", "int", "smallint", "tinyint")
 
 
 class LatestByOrderFold(LatestFold):
@@ -33,6 +36,19 @@ class LatestByOrderFold(LatestFold):
     @property
     def judges_lateness(self) -> bool:
         return True
+
+    def check_types(self, stream_rows: DataFrame) -> None:
+        """See `TableFold`."""
+        order = self._operator.order
+        order_type = stream_rows.select(*compute_columns(stream_rows, [order])).schema[0].dataType.simpleString()
+        label = f"table {self.table.name!r}: order_by={order.text}"
+        if order_type not in ORDER_TYPES:
+            raise PlanError(f"{label} is a {order_type}; expected a timestamp, or a number as a bigint.")
+        if order_type == "timestamp" and not self._operator.is_time:
+            raise PlanError(
+                f"{label} is a timestamp inside of another value, and a delete would have none; expected a column: "
+                "make it one before, with_columns(...), and order by that."
+            )
 
     def take_records(self, stream_rows: DataFrame, *, units: bool) -> DataFrame:
         operator = self._operator

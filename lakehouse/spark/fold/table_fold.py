@@ -108,6 +108,12 @@ class TableFold(RowMerge, ABC):
         """Whether `with_lateness` can tell late records."""
         return False
 
+    def check_types(self, stream_rows: DataFrame) -> None:
+        """Raise PlanError for an expression whose type, which the plan does not know, is none that the fold takes.
+
+        stream_rows: a frame of the table's stream.
+        """
+
     @abstractmethod
     def visible_fields(self, stream_rows: DataFrame) -> list[StructField]:
         """Return the columns of a row of the visible table, without `_event_time` and `_position`.

@@ -30,7 +30,7 @@ from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.expression.expression import Expression, name_text, parse_expression
 from lakehouse.plan.expression.schema import without_duplicates
 from lakehouse.plan.names.field import check_names
-from lakehouse.plan.operator import Having, LatestBy
+from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Merge, Source, TableJoin
 from lakehouse.plan.refused.place import Place, message_with_place
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
@@ -41,13 +41,12 @@ from lakehouse.plan.table import Table
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
-from lakehouse.spark.expression.years import compute_columns
+from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.jvm.tree.analysis import pattern_fault
 from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.table import tables
 
-ORDER_TYPES = ("timestamp", "bigint", "int", "smallint", "tinyint")
 # How Py4J begins an error of Java that PySpark does not translate.
 JAVA_PREFIX = re.compile(r"An error occurred while calling \S+\s*: (?:[\w.$]+: )?")
 
@@ -184,27 +183,13 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     try:
         stream_rows = tables.empty_stream(spark, table.stream)
         _check_items(stream_rows, label, fold_expressions)
-        if isinstance(table.fold, LatestBy):
-            _check_order(stream_rows, table.fold, label)
+        choose_fold(table).check_types(stream_rows)
         table_schema = tables.visible_schema(spark, table)
         for column in table_schema:
             _check_type(column.dataType, f"{label}: column {column.name!r}")
         _check_items(spark.createDataFrame([], table_schema), label, row_conditions)
     except READ_ERRORS as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
-
-
-def _check_order(rows: DataFrame, order_fold: LatestBy, label: str) -> None:
-    """Raise PlanError for an order of another type than the plan allows: the plan does not know all types."""
-    order_type = rows.select(*compute_columns(rows, [order_fold.order])).schema[0].dataType.simpleString()
-    order_label = f"{label}: order_by={order_fold.order.text}"
-    if order_type not in ORDER_TYPES:
-        raise PlanError(f"{order_label} is a {order_type}; expected a timestamp, or a number as a bigint.")
-    if order_type == "timestamp" and not order_fold.is_time:
-        raise PlanError(
-            f"{order_label} is a timestamp inside of another value, and a delete would have none; expected a column: "
-            "make it one before, with_columns(...), and order by that."
-        )
 
 
 def _check_type(data_type: DataType, label: str) -> None:
