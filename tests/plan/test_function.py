@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.expression.function import function_digest, value_text
+from lakehouse.run.start.application import load_app
 
 RATE = 2
 
@@ -197,7 +199,9 @@ def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
 PROGRAM = """
 import re
 from decimal import Decimal
+from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.expression.function import function_digest, value_text
+from lakehouse.run.start.application import load_app
 class C:
     def __init__(self): self.names = {'a', 'b', 'c'}; self.rate = Decimal('1.5')
 print(value_text([C(), re.compile('a', re.I | re.M)]), function_digest(C().__init__))
@@ -221,3 +225,37 @@ def test_it_is_the_same_in_every_process() -> None:
 def test_values_are_told_apart_by_their_kind() -> None:
     assert len({value_text(value) for value in (1, 1.0, True, "1", None, [1], {1: 1}, {1}, b"1")}) == 9
     assert value_text({"b": 1, "a": 2}) == value_text({"a": 2, "b": 1})
+
+
+APPLICATION = """
+import lakehouse as lh
+def fee(total, amount):
+    return total + amount * 2
+orders = lh.stream("orders", key="id string", schema="city string, amount double")
+app = lh.app(orders.group_by("city").agg(s=lh.reduce("amount", fee)).table("totals"))
+"""
+
+
+@pytest.mark.parametrize("edited", [APPLICATION.replace("* 2", "* 3  "), "# so\n" + APPLICATION, "def fee(", ""])
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_running_application_says_what_was_loaded(tmp_path: Path, edited: str, is_early: bool) -> None:
+    """Its file is edited before its first fingerprint, or after it."""
+    file = tmp_path / "app.py"
+    file.write_text(APPLICATION)
+    loaded = load_app(str(file))
+    before = "" if is_early else declaration_of(loaded.table("totals"))
+    file.write_text(edited)
+    after = declaration_of(loaded.table("totals"))
+    assert before in ("", after)
+    file.write_text(APPLICATION)
+    assert declaration_of(load_app(str(file)).table("totals")) == after
+    if "* 3" in edited:
+        file.write_text(edited)
+        assert declaration_of(load_app(str(file)).table("totals")) != after
+
+
+def test_the_source_of_a_function_without_an_application_is_read_once(tmp_path: Path) -> None:
+    function = module(tmp_path, "def f(x): return x * 2\n")["f"]
+    before = function_digest(function)
+    changed = module(tmp_path, "def f(x): return x * 3  \n")["f"]
+    assert function_digest(function) == before != function_digest(changed)

@@ -15,13 +15,13 @@ import dis
 import enum
 import functools
 import hashlib
-import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from lakehouse.plan.expression.source import parse_source
 from lakehouse.plan.spark_functions.record import word_set
 
 DIGITS = 8
@@ -262,11 +262,8 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 
 def _function_source(code: CodeType) -> str | None:
-    """Return the function's own source in a normal form; None if it can't be located, or is ambiguous."""
-    linecache.checkcache(code.co_filename)
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError):
+    """Return the function's own source, as loaded, in a normal form; None if it can't be located, or is ambiguous."""
+    if (tree := parse_source(code)) is None:
         return None
     sources = {
         _unparse_function(node)

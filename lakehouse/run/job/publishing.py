@@ -164,6 +164,7 @@ class _OpenSink:
         self._written_sink = _with_registered_ids(lake, settings, sink)
         self._options, self.topic = settings.kafka.options, sink.topic
         self._own_publication: OwnPublication | None = None
+        self._declaration = declaration_of(sink.source)
         topic_id = cluster.topics([sink.topic])[sink.topic].id
         resume_point = self._find_resume_point(topic_id)  # a refused job must not fence the publisher
         keep_progress = partial(note.write, lake.layout.published(sink.topic))
@@ -244,7 +245,7 @@ class _OpenSink:
             transaction.tick,
             published.furthest_offsets(covered_offsets, point_before.covered),
             own_publication.table,
-            declaration_of(node),
+            self._declaration,
             clock,
             point_before.before,
             transaction.sent_count,

@@ -19,6 +19,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError, reason_of_error
 from lakehouse.plan.app import App
+from lakehouse.plan.expression.source import keep_source
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import in_file
 from lakehouse.plan.refused.steps import value_in_message
@@ -173,10 +174,14 @@ def statements_in(file: Path, label: str = "") -> str:
 
 class _SourceLoader(SourceFileLoader):
     """Compiles the file itself. Python's cache of compiled files goes by size and second: it would miss an edit of one
-    digit within a second, and the lake would get tables of the logic before it."""
+    digit within a second, and the lake would get tables of the logic before it. The text is kept: the fingerprints of
+    its functions are of what was loaded, whatever becomes of the file."""
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+        source = self.get_data(self.path)
+        code: CodeType = self.source_to_code(source, self.path)
+        keep_source(code, importlib.util.decode_source(source))
+        return code
 
 
 def _load_file(location: str, label: str) -> ModuleType:
