@@ -62,6 +62,18 @@ def kind(was: Table, now: Table) -> str:
 csv = "n bigint, word string"
 merged = orders().merge(lh.stream("more", key="id string", schema=SCHEMA))
 
+
+def history(track: list[str] | None = None, stream: Stream | None = None) -> Table:
+    return (stream or orders()).latest("x").history("t", track=track)
+
+
+def counted_headers(schema: str = SCHEMA, **options: Any) -> Table:
+    return orders(schema, **options).group_by("id").agg(n=lh.count("h")).table("t")
+
+
+HEADERS = "array<struct<key: string, value: binary>>"
+more = f"{SCHEMA}, more int"
+
 # (before, after, what the difference means, what people are told)
 CASES: list[tuple[Table, Table, str, str]] = [
     # The key.
@@ -156,6 +168,21 @@ CASES: list[tuple[Table, Table, str, str]] = [
         orders().latest("t", order_by="at", retention="1 day"), orders().latest("t", order_by="at"),
         "refold", "which deletes are remembered",
     ),
+    # What has no rule of its own, alone and beside what lets a table go on.
+    (history(["n"]), history(["word"]), "refold", 'track: found n, declared word; .* refold the table'),
+    (history(["n"]), history(["n", "word"]), "refold", r'track: found \["n"\], declared \["n", "word"\]'),
+    (history(), history(["n"]), "refold", r'track: found none, declared \["n"\]'),
+    (history(["n"]), history(["n"], orders(name="renamed")), "compatible", "go to quarantine.renamed"),
+    (
+        history(["n"]), history(["word"], orders(name="renamed")),
+        "refold", "(?s)track: found n, declared word.*quarantine.renamed",
+    ),
+    (history(["n"], orders().select("n", "word")), history(["word"], orders(more).select("n", "word")),
+     "refold", "(?s)track: .*columns of stream"),
+    (counted_headers(headers="h"), counted_headers(f"{SCHEMA}, h {HEADERS}", name="renamed"),
+     "refold", "(?s)stream headers: found h, declared none.*renamed"),
+    (orders().latest("t"), history(), "new_table", "history: found one row of each key, declared the rows of history"),
+    (history(), orders(name="renamed").latest("t"), "new_table", "history: found .*valid_from in the key, decl"),
     # Several differences: the gravest one counts.
     (
         counts(orders().filter("n > 1"), suppress=True), counts(None, "word"),
@@ -237,6 +264,75 @@ def test_a_table_that_goes_on_has_the_rows_of_a_rebuild(was: Table, now: Table, 
             replay.send("orders", key=key, value=value, timestamp=time)
         rows.append(replay.run().rows("t"))
     assert rows[0] == rows[1]
+
+
+# Parts by which a table may go on, or that say the same under another name.
+HARMLESS = {("beside", "suppress"), ("beside", "retention"), ("beside", "idle"), ("version",)}
+OTHER_WORDS = {"json": "csv", "kafka": "json", "changes": "final"}
+WINDOW = {"kind": "hopping", "size": 2, "advance": 1, "grace": 0}
+
+
+def parts_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all parts of a fingerprint that are not made of others."""
+    if isinstance(value, dict | list) and value:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return [path_below for key, item in items for path_below in parts_of(item, (*path, key))]
+    return [path]
+
+
+def other_part(part: Any, name: Any) -> Any:
+    match part:
+        case None:
+            return WINDOW if name == "window" else {"$sql": "n"}
+        case bool():
+            return not part
+        case int():
+            return part + 1
+        case str():
+            return OTHER_WORDS.get(part, f"{part}_2")
+    return {"a": "int"} if part == {} else [{"filter": {"$sql": "n > 1"}}]
+
+
+def changed_at(plan: Any, path: tuple[Any, ...], change: str) -> Any:
+    """Return a fingerprint with another part at a path, or without it."""
+    plan = json.loads(fingerprint_text(plan))
+    outer = plan
+    for key in path[:-1]:
+        outer = outer[key]
+    if change == "other":
+        outer[path[-1]] = other_part(outer[path[-1]], path[-1])
+    else:
+        outer["new part"] = 1
+    return plan
+
+
+clicks = lh.stream("clicks", key="id string", schema="page string")
+customers = lh.stream("customers", key="name string", schema="town string").latest("customers")
+joined = orders().join(customers, on="word", how="left", prefix="c_", indicator="known")
+WHOLE = [
+    history(["n"]), counted_headers(headers="h", event_time="at", max_ahead="1 day"), hourly(),
+    counts(merged.filter("n > 1")),
+    joined.latest("t"), counts(joined.filter("known = 'a'").map("m", squares, "n", type="bigint"), "m"),
+    orders().latest("t", order_by="at", tombstones="newest"), having("n > 1"),
+    orders().join(clicks, how="left", within="1 hour").latest("t"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", WHOLE)
+@pytest.mark.parametrize("change", ["other", "added"])
+def test_what_lets_a_table_go_on_hides_no_other_difference(table: Table, change: str) -> None:
+    """Each part of a fingerprint is changed, together with what is compatible alone."""
+    plan = table_fingerprint(table)
+    renamed = json.loads(fingerprint_text(plan))
+    renamed["beside"]["suppress"] = not renamed["beside"]["suppress"]
+    assert compare_fingerprints(plan, renamed).kind == "compatible"
+    for path in parts_of(plan):
+        is_harmless = path in HARMLESS or path[-2:] == ("beside", "name") or "unread" in path
+        is_item = isinstance(path[-1], int)  # of a list: nothing is added to it
+        if is_harmless or (path[0] == "key" and path[-1] == 1) or (is_item and change == "added"):
+            continue
+        evolution = compare_fingerprints(plan, changed_at(renamed, path, change))
+        assert evolution.kind in ("refold", "new_table"), (path, evolution)
 
 
 def test_rekeying_counts_where_the_key_is_read() -> None:

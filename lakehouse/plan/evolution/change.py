@@ -10,6 +10,7 @@
 |---------------------------------|---------------------------------------------------------------------------------|
 | key: columns, order, types      | new table. The order counts: published keys are written in it                   |
 | windowed or not                 | new table: the window's bounds are a part of the key                            |
+| a history or not                | new table: valid_from is a part of the key                                      |
 | window: kind, size, gap, grace  | refold. A record too late for one window may be in time for the other           |
 | latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
 | HAVING, EMIT, order_by,         |                                                                                 |
@@ -29,6 +30,7 @@
 |                                 | visible stay. A rebuild may refuse a partition's records from after a silence   |
 | suppress                        | compatible: it concerns the changelog alone                                     |
 | a stream's name                 | compatible: its quarantine begins a new table                                   |
+| all else                        | refold: a part without a rule may decide rows                                   |
 """
 
 from __future__ import annotations

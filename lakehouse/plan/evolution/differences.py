@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from lakehouse.duration import duration_text
-from lakehouse.plan.evolution.fingerprint import fingerprint_text
 from lakehouse.plan.expression.expression import SQL, Json
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.written.canonical import canonical_sql
@@ -30,6 +30,7 @@ ORIGINS = (
     "foreign_key_join",
     "topic",
 )  # in a fingerprint
+MISSING = object()  # instead of a part that only the other fingerprint has
 SIMPLE_NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
 
@@ -49,10 +50,8 @@ def find_differences(old_plan: Json, new_plan: Json) -> list[Verdict]:
         *_beside_differences(old_plan, new_plan),
         *_stream_differences(old_plan["stream"], new_plan["stream"]),
     ]
-    if not verdicts and _without_key_types(old_plan) != _without_key_types(new_plan):
-        verdicts = [
-            _describe_change("refold", "declaration", fingerprint_text(old_plan), fingerprint_text(new_plan), REFOLD)
-        ]
+    if not any(verdict.kind in ("refold", "new_table") for verdict in verdicts):
+        verdicts += _other_differences(old_plan, new_plan)
     return verdicts
 
 
@@ -67,9 +66,62 @@ def _with_canonical_sql(value: Any) -> Any:
     return list(map(_with_canonical_sql, value)) if isinstance(value, list) else value
 
 
-def _without_key_types(plan: Json) -> Json:
-    """Return a fingerprint without key types: if only one of two releases knows a type, that is no difference."""
-    return {**plan, "key": [name for name, _ in plan["key"]]}
+def _other_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
+    """Yield a verdict for each part that differs, but for the parts whose differences are known to be harmless.
+
+    A part without a rule of its own may decide rows: only what is proven to be harmless lets a table go on.
+    """
+    is_final = old_plan["emit"] == new_plan["emit"] == "final"
+    for name, old_part, new_part in _differing_parts(
+        _without_harmless(old_plan, is_final), _without_harmless(new_plan, is_final)
+    ):
+        yield _describe_change("refold", name, _format_part(old_part), _format_part(new_part), REFOLD)
+
+
+def _without_harmless(plan: Json, is_final: bool) -> Json:
+    """Return a fingerprint without the parts that have a rule by which a table can go on with another value.
+
+    Without key types: if only one of two releases knows a type, that is no difference.
+    """
+    ruled_names = ("suppress", "retention", *(("idle",) if is_final else ()))
+    return {
+        **plan,
+        "key": [name for name, _ in plan["key"]],
+        "beside": {name: option for name, option in plan["beside"].items() if name not in ruled_names},
+        "stream": _without_harmless_of_stream(plan["stream"]),
+    }
+
+
+def _without_harmless_of_stream(stream: Json) -> Json:
+    rest = dict(stream)
+    for name in ("merge", "join_of"):
+        if name in stream:
+            rest[name] = list(map(_without_harmless_of_stream, stream[name]))
+    if isinstance(stream.get("stream"), dict):
+        rest["stream"] = _without_harmless_of_stream(stream["stream"])
+    if "topic" in stream:
+        rest["beside"] = {name: part for name, part in stream["beside"].items() if name not in ("name", "unread")}
+    return rest
+
+
+def _differing_parts(old_part: Any, new_part: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the innermost parts that differ, with their names; MISSING for one that is not there."""
+    if isinstance(old_part, dict) and isinstance(new_part, dict):
+        for key in sorted({*old_part, *new_part}):
+            yield from _differing_parts(
+                old_part.get(key, MISSING), new_part.get(key, MISSING), f"{name} {key}".lstrip()
+            )
+    elif isinstance(old_part, list) and isinstance(new_part, list) and len(old_part) == len(new_part):
+        for old_item, new_item in zip(old_part, new_part, strict=True):
+            yield from _differing_parts(old_item, new_item, name)
+    elif old_part != new_part:
+        yield name, old_part, new_part
+
+
+def _format_part(part: Any) -> str:
+    if part in (MISSING, None):
+        return "none"
+    return part if isinstance(part, str) else json.dumps(part, sort_keys=True, ensure_ascii=False)
 
 
 def _key_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
@@ -83,6 +135,12 @@ def _key_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
         yield _describe_change(
             "new_table", "key", _format_columns(old_plan["key"]), _format_columns(new_plan["key"]), NEW
         )
+    if old_plan.get("history") != new_plan.get("history"):
+        old_content, new_content = (
+            "the rows of history, with valid_from in the key" if "history" in plan else "one row of each key"
+            for plan in (old_plan, new_plan)
+        )
+        yield _describe_change("new_table", "history", old_content, new_content, NEW)
     if (old_plan["window"] is None) != (new_plan["window"] is None):
         yield _describe_change(
             "new_table", "window", _format_window(old_plan["window"]), _format_window(new_plan["window"]), NEW
