@@ -273,9 +273,12 @@ def shown_type(aggregation: NamedAggregation, columns: Iterable[Column]) -> str 
 
 def aggregation_fingerprint(aggregation: NamedAggregation) -> Json:
     """Return an aggregation's part of a fingerprint."""
+    values = dict(aggregation.options)
+    if "zero" in values:  # as the functions get it: a struct's fields in their order
+        values["zero"] = TypeFit(values["accumulator"])(values["zero"])
     options = {
         name: {"function": function_digest(value)} if callable(value) else value_text(value)
-        for name, value in aggregation.options
+        for name, value in values.items()
         if value is not None
     }
     argument = sql_part(aggregation.argument) if aggregation.argument is not None else None

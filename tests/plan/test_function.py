@@ -76,10 +76,10 @@ def test_what_it_does_matters() -> None:
     assert function_digest(times(2)) == function_digest(times(2))
 
 
-def module(folder: Path, text: str) -> dict[str, Any]:
+def module(folder: Path, text: str, name: str = "functions") -> dict[str, Any]:
     path = folder / "functions.py"
     path.write_text(text)
-    result: dict[str, Any] = {"__name__": "functions"}
+    result: dict[str, Any] = {"__name__": name}
     exec(compile(text, str(path), "exec", dont_inherit=True), result)
     return result
 
@@ -100,6 +100,8 @@ WRAPPER = (
     "import functools\nclass D:\n    def __init__(self, g):\n        functools.update_wrapper(self, g)\n"
     "        self.g = g\n    def __call__(self, x): return self.g(x)"
 )
+ENUM = "import enum\nclass C(enum.Enum):\n    A = 1\n    B = 2\n"
+PARTIAL = "import functools\nclass C:\n    def rate(self): return §\ndef g(c, x): return c.rate() * x\n"
 OTHER_VALUES = {
     "Decimal": ("from decimal import Decimal\nR = Decimal('§')\ndef f(x): return x * R\n", "1.1", "1.2"),
     "pattern": ("import re\nR = re.compile('§')\ndef f(x): return R.sub('', x)\n", "a", "b"),
@@ -152,6 +154,33 @@ OTHER_VALUES = {
                                   "def f(x): return g(x)\n", "1", "2"),
     "its option": ("from tests.decorators import repeat\n@repeat(§)\ndef g(x): return x\ndef f(x): return g(x)\n",
                    "1", "2"),
+    "order of a dict": ("R = {§}\ndef f(x): return next(iter(R))\n", "'a': 1, 'b': 2", "'b': 2, 'a': 1"),
+    "list or tuple": ("R = §\ndef f(x): return x.startswith(R)\n", "('a',)", "['a']"),
+    "default in an order": ("def f(x, r={§}): return next(iter(r))\n", "'a': 1, 'b': 2", "'b': 2, 'a': 1"),
+    "order of fields": ("import dataclasses\nC = dataclasses.make_dataclass('C', '§')\nC.__module__ = __name__\n"
+                        "def f(x): return C(x, 1).a\n", "ab", "ba"),
+    "order of an enum": ("import enum\nC = enum.Enum('C', {§}, module=__name__)\ndef f(x): return list(C)[0].name\n",
+                         "'A': 1, 'B': 2", "'B': 2, 'A': 1"),
+    "missing member": (ENUM + "    @classmethod\n    def _missing_(cls, v): return cls.§\ndef f(x): return C(x)\n",
+                       "A", "B"),
+    "order of members": (ENUM + "    def __lt__(self, o): return self.value § o.value\ndef f(x): return min(C)\n",
+                         "<", ">"),
+    "private of an enum": (ENUM + "    __n = §\n    def g(self): return self.__n\ndef f(x): return C(x).g()\n",
+                           "1", "2"),
+    "boundary": ("import enum\nclass C(enum.Flag, boundary=enum.§):\n    A = 1\ndef f(x): return C(x)\n",
+                 "KEEP", "CONFORM"),
+    "or of flags": ("import enum\nclass C(enum.Flag):\n    A = 1\n    def __or__(self, o): return §\n"
+                    "def f(x): return C(x) | C.A\n", "self", "o"),
+    "object in a partial": (PARTIAL + "f = functools.partial(g, C())\n", "1", "2"),
+    "object in a partial of a helper": (PARTIAL + "h = functools.partial(g, C())\ndef f(x): return h(x)\n", "1", "2"),
+    "object in a partial of an import": (PARTIAL + "import operator\nh = functools.partial(operator.add, C())\n"
+                                         "def f(x): return h(x)\n", "1", "2"),
+    "given class": ("class f:\n    def __new__(cls, a, b): return a § b\n", "+", "-"),
+    "class in a partial": ("import functools\nclass C:\n    def __new__(cls, a, b): return a § b\n"
+                           "f = functools.partial(C, 1)\n", "+", "-"),
+    "class of fields": ("import dataclasses\n@dataclasses.dataclass\nclass f:\n    n: int = §\n", "1", "2"),
+    "read only functions": ("from types import MappingProxyType as M\ndef g(x): return x § 1\nR = M({'a': g})\n"
+                            "def f(x): return R['a'](x)\n", "+", "-"),
     "two underscores": ("__R = §\ndef f(x): return x * __R\n", "1", "2"),
     "numpy": ("import numpy as np\nR = np.array([0] * 2000 + [§] + [0] * 2000)\ndef f(x): return R\n", "1", "2"),
 }  # fmt: skip
@@ -165,6 +194,31 @@ def test_a_value_of_any_type_belongs_to_the_function_that_uses_it(tmp_path: Path
         for value, end in [(was, ""), (was, "\n# nothing\n"), (now, "")]
     )
     assert (first == again, first == changed) == (True, False)
+
+
+NAMED = {
+    "logger": "import logging\nlog = logging.getLogger(__name__)\ndef f(x):\n    log.info('so')\n    return x\n",
+    "its adapter": "import logging\nlog = logging.LoggerAdapter(logging.getLogger(__name__ + '.a'), {})\n"
+                   "def f(x):\n    log.info('so')\n    return x\n",
+    "method of a logger": "import logging\nwarn = logging.getLogger(__name__).warning\ndef f(x): return warn(x)\n",
+    "pickled name": "class C:\n    def __init__(self, n): pass\n    def __reduce__(self): return C, (__name__,)\n"
+                    "R = C(1)\ndef f(x): return R\n",
+    "wrapped": "import functools\nfrom tests.decorators import repeat\n@functools.wraps(repeat)\ndef g(x): return x\n"
+               "def f(x): return g(x)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*NAMED.values(), *(text.replace("§", was) for text, was, _ in OTHER_VALUES.values())])
+def test_the_name_of_the_application_s_module_does_not_matter(tmp_path: Path, text: str) -> None:
+    names = ("functions", "__main__2", "lakehouse_application_before")
+    assert len({function_digest(module(tmp_path, text, name)["f"]) for name in names}) == 1
+
+
+def test_the_order_in_which_attributes_were_set_does_not_matter(tmp_path: Path) -> None:
+    text = "class C: pass\nR = C()\n§\ndef f(x): return R.a - R.b\nf.u = 1\nf.v = 2\n"
+    orders = ("R.a = 1\nR.b = 2", "R.b = 2\nR.a = 1")
+    one, other = (function_digest(module(tmp_path, text.replace("§", order))["f"]) for order in orders)
+    assert one == other
 
 
 def test_a_decorator_that_counts_its_calls_does_not_change_a_digest(tmp_path: Path) -> None:
@@ -224,7 +278,9 @@ def test_it_is_the_same_in_every_process() -> None:
 
 def test_values_are_told_apart_by_their_kind() -> None:
     assert len({value_text(value) for value in (1, 1.0, True, "1", None, [1], {1: 1}, {1}, b"1")}) == 9
-    assert value_text({"b": 1, "a": 2}) == value_text({"a": 2, "b": 1})
+    assert value_text([1]) != value_text((1,))  # "ab".startswith(("a",)), but not (["a"])
+    # A function may return the first entry that fits: only sets have no order.
+    assert value_text({"b": 1, "a": 2}) != value_text({"a": 2, "b": 1})
 
 
 APPLICATION = """
