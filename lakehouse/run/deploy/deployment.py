@@ -16,7 +16,7 @@ from lakehouse.lake.control import note
 from lakehouse.lake.layout import DEPLOYMENT, DEPLOYMENT_NAME
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declaration_digest, declaration_of
+from lakehouse.plan.evolution.change import DECLARATION, change_of, declaration_digest, declaration_of
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import (
     ShowProgress,
@@ -240,7 +240,8 @@ def check_way_back(lake: OpenLake, app: App) -> None:
     for table in app.tables:
         decisions = deployments[table.name]
         if decisions and decisions[-1].at == last_tick:
-            if decisions[-1].details["before"] != declaration_of(table):
+            before = decisions[-1].details["before"]
+            if change_of({} if before is None else {DECLARATION: before}, table).kind != "same":
                 changed_deployed.append(table.name)
         elif not present_logic.declaration_change(lake.open(table)).can_go_on:
             changed_others.append(table.name)
