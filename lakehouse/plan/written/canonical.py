@@ -5,7 +5,7 @@ that it does not know (the format of to_char) and renames types. Equal are:
 
     white space, and comments             but not inside of quotes
     the case of a function's name         a word before a parenthesis
-    the case of keywords and types        unless a word may become the name of a struct's field
+    the case of keywords and types        unless a word may be the name of a struct's field, or a map's key
     <> and !=, = and ==                   two spellings of the same operator
     "x" and 'x', `x` and x                where nothing inside is an escape, a keyword or a function
 
@@ -55,8 +55,11 @@ def canonical_sql(sql_text: str) -> str:
     lexemes = _split_lexemes(sql_text)
     is_naming = _NAMING.search(sql_text) is not None
     canonical_lexemes: list[tuple[str, str]] = []
-    for (kind, lexeme), (_, following) in zip(lexemes, [*lexemes[1:], ("", "")], strict=False):
-        canonical_lexeme = _canonical_lexeme(kind, lexeme, following, is_naming=is_naming)
+    neighbours = zip([("", ""), *lexemes], lexemes, [*lexemes[1:], ("", "")], strict=False)
+    for (_, previous), (kind, lexeme), (_, following) in neighbours:
+        # Behind a dot a word may be a key of a map, which Spark compares with its case.
+        is_fixed = is_naming or previous == "."
+        canonical_lexeme = _canonical_lexeme(kind, lexeme, following, is_fixed=is_fixed)
         is_unquoted = kind == "quoted" and canonical_lexeme != lexeme
         canonical_lexemes.append(("word" if is_unquoted else kind, canonical_lexeme))
     return _join_lexemes(canonical_lexemes)
@@ -94,11 +97,12 @@ def _after_comment(sql_text: str, start_index: int) -> int:
     return len(sql_text)
 
 
-def _canonical_lexeme(kind: str, lexeme: str, following: str, *, is_naming: bool) -> str:
+def _canonical_lexeme(kind: str, lexeme: str, following: str, *, is_fixed: bool) -> str:
+    """Return a lexeme's canonical form. is_fixed: the case of a word that calls no function counts."""
     match kind:
         case "word":
-            is_fixed = following != "(" and (is_naming or lexeme.lower() not in _KEYWORDS)
-            return lexeme if is_fixed else lexeme.lower()
+            is_name = following != "(" and (is_fixed or lexeme.lower() not in _KEYWORDS)
+            return lexeme if is_name else lexeme.lower()
         case "quoted":
             inner_text = lexeme[1:-1]
             is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", inner_text) and following != "("
