@@ -354,10 +354,10 @@ def _columns_with_types(named_columns: Iterable[Named], shape: Shape) -> list[Co
     ]
 
 
-def _may_have_zeros(plain_column: Named) -> bool:
-    """Say whether a column that is passed on as it is may have two zeros: 0.0 and -0.0."""
-    types = [column.type for column in plain_column.expression.types]
-    return plain_column.is_plain and any(re.search(r"\b(float|double)\b", type_text) for type_text in types)
+def _may_have_zeros(column: Named) -> bool:
+    """Say whether a column may have two zeros, 0.0 and -0.0: also one whose type only Spark can tell."""
+    type_text = expression_type(column.expression, column.expression.types)
+    return not type_text or re.search(r"\b(float|double)\b", type_text) is not None
 
 
 def _select_part(columns: Iterable[Named], read_columns: set[str]) -> tuple[Json | None, set[str]]:

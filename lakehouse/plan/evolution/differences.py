@@ -434,7 +434,11 @@ def _format_option(option_value: Any) -> str:
 
 
 def _format_step(step: Json) -> str:
-    ((step_kind, step_part),) = step.items()
+    """Return a step in words. That of a rekey whose key nothing reads as one has two parts."""
+    return ", ".join(_format_step_part(kind, part) for kind, part in step.items())
+
+
+def _format_step_part(step_kind: str, step_part: Any) -> str:
     if step_kind in ("filter", "retime"):
         return f"{step_kind} {_format_sql(step_part)}"
     if step_kind == "map":
