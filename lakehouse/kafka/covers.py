@@ -15,6 +15,9 @@ cover names the commit of its last tick in bronze.
 A key's records have an order only while they are in one partition, and a key moves to another one if its topic is given
 more partitions. So a cover says how many there were.
 
+A key written in another format, or under another id of a registered schema, is another key to Kafka: compaction keeps
+the last record of both. So a cover says in which format the keys are.
+
 A changelog may leave out some of what its table keeps: open windows, groups that HAVING hides, markers of deletes.
 Then a second topic, `<topic>-state`, has the changes of everything that the table keeps, in the same transactions and
 under the same covers.
@@ -32,7 +35,7 @@ from lakehouse.kafka.drain import read_topic, topic_offsets
 from lakehouse.kafka.topics import Cluster, listed_topics
 from lakehouse.plan.names import beside_topic
 
-VERSION = 2
+VERSION = 3
 # How many offsets before the end to read first for the newest cover; a marker follows each transaction.
 FIRST_OFFSETS = 100
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
@@ -54,7 +57,8 @@ class Cover:
     for a table behind joins of streams, the source's offsets from which records can still meet later ones, 0 where it
     says none. partitions: how many the changelog's topic has. state_partitions: how many the state's own topic has; 0
     without one. commit: the nonce of the commit that ends the tick in bronze; None before the first tick, and if the
-    log no longer has that commit.
+    log no longer has that commit. key_formats: of the keys of a table's changelog, with the ids of registered schemas;
+    for a windowed table also that of the key without its window, which chooses the partition. Empty for a stream.
     """
 
     topic: str
@@ -74,6 +78,7 @@ class Cover:
     partitions: int = 1
     state_partitions: int = 0
     commit: str | None = None
+    key_formats: tuple[str, ...] = ()
     version: int = field(default=VERSION)
 
     def data(self) -> bytes:
@@ -176,6 +181,7 @@ def parse_cover(data: bytes | None, record_place: str) -> Cover:
         partitions=_cover_number(cover_json.get("partitions"), "partitions", record_place, least=1),
         state_partitions=_cover_number(cover_json.get("state_partitions"), "state_partitions", record_place),
         commit=_cover_text(cover_json, "commit", record_place, may_lack=True) or None,
+        key_formats=_cover_texts(cover_json.get("key_formats"), "key_formats", record_place),
     )
 
 
@@ -195,6 +201,12 @@ def _cover_text(cover_json: Mapping[str, Any], name: str, record_place: str, *, 
     if not isinstance(value, str):
         raise _no_cover_error(record_place, f"a text as {name}")
     return value
+
+
+def _cover_texts(value: Any, field_label: str, record_place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _no_cover_error(record_place, f"a list of texts as {field_label}")
+    return tuple(value)
 
 
 def _cover_number(value: Any, field_label: str, record_place: str, *, least: int = 0) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +21,17 @@ from confluent_kafka.admin import (
     NewPartitions,
     ResourceType,
 )
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 import lakehouse as lh
 from lakehouse.cli.start.facts import bronze_gaps
 from lakehouse.errors import ConfigError, DataLoss, KafkaUnavailable, NotFound, StorageError
 from lakehouse.kafka.embedded.broker import Broker
+from lakehouse.kafka.headers import FORMAT
+from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
+from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair import restore
 
@@ -131,6 +139,57 @@ def test_a_changelog_is_restored_whole_or_not_at_all(
         one.run(app, until="caught_up")
     with pytest.raises(NotFound, match=cut):
         lake("d").restore(table, "rt-out")
+
+
+def test_keys_in_another_format_are_not_published_nor_restored_beside_the_earlier_ones(
+    lake, cluster, send, broker: Broker, records: Callable[[str], list[Any]], registry: EmbeddedRegistry, tmp_path: Path
+) -> None:
+    """Kafka kept the last record under each spelling: a restore had two rows of a key, or one that was deleted."""
+    cluster.create("rs-in")
+    table = counted("rs-in", "rs_counts")
+    usual, in_json, in_avro = (
+        lh.app(table.changes().to_topic("rs-out", key_format=format)) for format in (None, "json", "avro")
+    )
+    one = lake("a")
+    send("rs-in", [("Wien", "5", T), ("Graz", "5", T)])
+    one.run(usual, until="caught_up")
+    send("rs-in", [("Wien", "6", T + 1)])
+    with pytest.raises(
+        StorageError,
+        match=r"'rs-out' has keys in the format 'kafka', and they would go on in 'json': .*delete 'rs-out'",
+    ):
+        one.run(in_json, until="caught_up")
+    assert len(records("rs-out")) == 2
+    one.run(usual, until="caught_up")  # as the message says: with the earlier format it goes on
+    assert lake("b").restore(table, "rs-out") == 2
+
+    # A topic that had gone on before covers said in which format its keys are.
+    (wien,) = (message for message in records("rs-out") if json.loads(message.value())["last"] == "6")
+    headers = (*wien.headers(), (FORMAT, b'["json", "json"]'))
+    produce(broker.bootstrap_servers, {}, "rs-out", [ProducerRecord(b'{"k":"Wien"}', None, T, headers)])
+    twice = r"record rs-out/0@\d+ has the key .*Wien.*, which is written as .*Wien.* in record rs-out/0@"
+    with pytest.raises(NotFound, match=rf"{twice}.*The format of the keys.*Build the table from bronze; or delete"):
+        lake("c").restore(table, "rs-out")
+    refusals = {proof.origin: proof.refused or "" for proof in one.prove(table, topic="rs-out")}
+    assert re.match(twice, refusals["changelog"])
+
+    # The id of a registered schema is in the bytes of each key: another registry has other ids.
+    cluster.delete("rs-out")
+
+    def with_registry(name: str, url: str) -> Lake:
+        settings = lake(name).settings
+        return Lake(settings=replace(settings, registry=replace(settings.registry, url=url)))
+
+    with EmbeddedRegistry(tmp_path / "other registry") as other:
+        client = SchemaRegistryClient({"url": other.url})
+        for number in range(50):
+            name = f'{{"type": "record", "name": "another{number}", "fields": []}}'
+            client.register_schema(f"another{number}", Schema(name, "AVRO"))
+        with_registry("a", registry.url).run(in_avro, until="caught_up")
+        assert with_registry("d", registry.url).restore(table, "rs-out") == 2
+        send("rs-in", [("Wien", "7", T + 2)])
+        with pytest.raises(StorageError, match=r"format 'avro\?id=\d+[^']*', and they would go on in 'avro\?id=51"):
+            with_registry("a", other.url).run(in_avro, until="caught_up")
 
 
 def test_records_that_kafka_lost_after_the_changelog_are_told(lake, cluster, send, admin: Admin) -> None:

@@ -35,7 +35,7 @@ GOOD = {POSITION: b'[3, 1000, "t", 0, 7, [1, 0]]', EVENT_TIME: b"-5", ORIGIN: b"
 COVER = Cover(
     "topic-id", "totals", "lake", 7, {"source-id": {"0": 12}}, "table-id", "{}",
     {"stream_times": {"t/id/0": 5}, "order_times": {"t/id/0": 6}, "watermark": None}, (("older", 3),),
-    partitions=4, state_partitions=4, commit="nonce",
+    partitions=4, state_partitions=4, commit="nonce", key_formats=("json", "kafka"),
 )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_a_cover_is_read_back_unchanged() -> None:
         {"tick": -1}, {"tick": True}, {"tick": "7"}, {"next": []}, {"next": {"t": {"0": -1}}},
         {"next": {"t": {"zero": 1}}}, {"next": {"t": {"0": 1.5}}}, {"next": {"t": {"0": 2**63}}}, {"clock": {}},
         {"clock": {"stream_times": {"a": "b"}, "order_times": {}}}, {"before": [["older"]]}, {"before": [[1, 2]]},
-        {"topic": None}, {"origin": 5}, {"sent": None}, {"declared": 5},
+        {"topic": None}, {"origin": 5}, {"sent": None}, {"declared": 5}, {"key_formats": None}, {"key_formats": [1]},
     ],
 )  # fmt: skip
 def test_a_cover_of_another_shape_is_refused_with_its_place(wrong: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from lakehouse.run.start.resume_point import (
     OwnPublication,
     Restored,
     ResumePoint,
+    check_key_formats,
     check_partitions,
     declaration_of,
     find_resume_point,
@@ -189,6 +190,28 @@ def test_a_changelog_with_other_partitions_is_refused() -> None:
             StorageError, match=f"'{name}' has 8 partitions, and its .* to 2: .*Delete 'out' and 'out-state', and"
         ):
             check(cluster, both, kept)
+
+
+def test_a_changelog_does_not_go_on_with_keys_in_another_format() -> None:
+    """To Kafka they are other keys: compaction kept the last record of both, and a restore had two rows of a key."""
+    usual, kept = replace(COVER, key_formats=("kafka",)), sink(having=True)
+    check_key_formats(kept, "T", usual, ("kafka",))
+    for cover in (None, replace(usual, topic="deleted since")):
+        check_key_formats(kept, "T", cover, ("json",))
+    check_key_formats(STREAM.to_topic("out"), "T", replace(usual, of=""), ("json",))
+    for before, now in (
+        (("kafka",), ("json",)),
+        (("json",), ("json+epoch",)),
+        (("avro?id=7",), ("avro?id=9",)),
+        (("json", "kafka"), ("json", "json")),
+    ):
+        with pytest.raises(
+            StorageError, match=r"'out' has keys in the format .*Nothing was published\. Give"
+        ) as refused:
+            check_key_formats(kept, "T", replace(COVER, key_formats=before, state_partitions=2), now)
+        told = [", its partition by ".join(formats) for formats in (before, now)]
+        assert f"in the format '{told[0]}', and they would go on in '{told[1]}'" in str(refused.value)
+        assert "delete 'out' and 'out-state', and it is published again in full" in str(refused.value)
 
 
 def test_what_a_table_keeps_has_a_topic_where_the_changelog_leaves_some_out() -> None:

@@ -129,7 +129,7 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
         config=lambda _: {"cleanup.policy": "compact"},
         offsets=lambda places, **_: dict.fromkeys(places, (0, 0)),
     )
-    lake: Any = SimpleNamespace(layout=Layout("lake"))
+    lake: Any = SimpleNamespace(layout=Layout("lake"), spark=None)
     lake.own_session = lambda: lake
     settings: Any = SimpleNamespace(kafka=SimpleNamespace(options={}))
     monkeypatch.setattr(publishing.bronze, "create_tables", lambda *_: None)

@@ -31,6 +31,7 @@ from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.start.resume_point import (
     OwnPublication,
     ResumePoint,
+    check_key_formats,
     check_partitions,
     covered_name,
     declaration_of,
@@ -162,6 +163,7 @@ class _OpenSink:
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
         self._lake, self._cluster, self.sink = lake, cluster, sink
         self._written_sink = _with_registered_ids(lake, settings, sink)
+        self._key_formats = published.written_key_formats(lake.spark, self._written_sink)
         self._options, self.topic = settings.kafka.options, sink.topic
         self._own_publication: OwnPublication | None = None
         self._declaration = declaration_of(sink.source)
@@ -256,6 +258,7 @@ class _OpenSink:
             self._publisher.partitions(self.topic),
             self._publisher.partitions(state_topic(self.topic)),
             published.tick_nonce(self._lake, transaction.tick),
+            self._key_formats,
         )
 
     def _find_resume_point(self, topic_id: str) -> ResumePoint:
@@ -279,6 +282,7 @@ class _OpenSink:
             own_publication = replace(own_publication, next=lake_offsets, exact=is_exact, commit=tick_commit)
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
         check_partitions(self._cluster, self.sink, topic_id, newest_cover)
+        check_key_formats(self.sink, topic_id, newest_cover, self._key_formats)
         return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self.sink, state_id))
 
     def _has_state(self, state: str) -> bool:

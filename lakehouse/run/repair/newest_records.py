@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from itertools import count, groupby, islice
@@ -35,12 +35,12 @@ AT_ONCE = 1000
 HANDED_BYTES, HANDED_ROWS = 16 << 20, 20_000
 RECORD = pa.schema(
     {
-        "key": pa.binary(), "number": pa.int64(), "value": pa.binary(), "where": pa.string(), "position": pa.string(),
-        "event_ms": pa.int64(), "origin": pa.string(), "of": pa.string(), "accumulators": pa.binary(),
-        "left_out": pa.int64(), "formats": pa.list_(pa.string()),
+        "plain_key": pa.binary(), "number": pa.int64(), "key": pa.binary(), "value": pa.binary(), "where": pa.string(),
+        "position": pa.string(), "event_ms": pa.int64(), "origin": pa.string(), "of": pa.string(),
+        "accumulators": pa.binary(), "left_out": pa.int64(), "formats": pa.list_(pa.string()),
     }
 )  # fmt: skip
-_PLACE = RECORD.get_field_index("where")
+_KEY, _PLACE = RECORD.get_field_index("key"), RECORD.get_field_index("where")
 INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
@@ -57,14 +57,19 @@ class Newest:
         return len(self.key) + len(self.value or b"") + len(self.headers.accumulators or b"")
 
 
-def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
+def newest_records(
+    records: Iterable[tuple[RecordHeaders, bytes, bytes | None]],
+    find_plain_key: Callable[[RecordHeaders, bytes], bytes],
+) -> Iterator[Newest]:
     """Yield the last record of each key, from headers, keys and values; read all records before the first result.
 
-    A key's records come in order, since they are in one partition. Raises NotFound for a key that is in two.
+    find_plain_key: gives the same bytes for a record's key in whatever format it is written. A key's records come in
+    order, since they are in one partition. Raises NotFound for a key that is in two, or was written in two ways.
     """
-    for _, group in groupby(_flatten_batches(sort_rows(_record_batches(records), 2)), key=itemgetter(0)):
-        *_, newest_row = _in_one_partition(group)
-        key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats = newest_row
+    sorted_rows = _flatten_batches(sort_rows(_record_batches(records, find_plain_key), 2))
+    for _, group in groupby(sorted_rows, key=itemgetter(0)):
+        *_, newest_row = _in_one_partition(_written_alike(group))
+        _, _, key, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats = newest_row
         record_position = Position.from_fields(dict(zip(Position._fields, json.loads(position), strict=True)))
         key_formats = (formats[0], formats[1])
         yield Newest(
@@ -74,6 +79,21 @@ def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]])
         )
 
 
+def _written_alike(key_rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a key. Raises NotFound if it has other bytes in some: Kafka has kept the last one of each."""
+    first_row: tuple[Any, ...] | None = None
+    for row in key_rows:
+        first_row = first_row or row
+        if row[_KEY] != first_row[_KEY]:
+            raise NotFound(
+                f"record {row[_PLACE]} has the key {row[_KEY][:60]!r}, which is written as {first_row[_KEY][:60]!r} in "
+                f"record {first_row[_PLACE]}; expected the same bytes wherever a key is the same. The format of the "
+                "keys, or the id of their schema in the registry, was changed: Kafka keeps the last record of both, so "
+                f"there would be two rows of one key, or a deleted one. {INSTEAD}"
+            )
+        yield row
+
+
 def _in_one_partition(key_rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a key. Raises NotFound if they are from two partitions: nothing says which is the newest."""
     partition = ""
@@ -81,9 +101,9 @@ def _in_one_partition(key_rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any
         record_partition = row[_PLACE].rpartition("@")[0]
         if partition not in ("", record_partition):
             raise NotFound(
-                f"record {row[_PLACE]} has the key {row[0][:60]!r}, which a record of {partition} has, too; expected "
-                "each key in one partition. The topic was given more partitions, or its keys another format: nothing "
-                f"says which record is the newest. {INSTEAD}"
+                f"record {row[_PLACE]} has the key {row[_KEY][:60]!r}, which a record of {partition} has, too; "
+                "expected each key in one partition. The topic was given more partitions, or its keys another format: "
+                f"nothing says which record is the newest. {INSTEAD}"
             )
         partition = record_partition
         yield row
@@ -94,7 +114,10 @@ def _flatten_batches(batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple
         yield from part
 
 
-def _record_batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
+def _record_batches(
+    records: Iterable[tuple[RecordHeaders, bytes, bytes | None]],
+    find_plain_key: Callable[[RecordHeaders, bytes], bytes],
+) -> Iterator[pa.RecordBatch]:
     numbered = enumerate(records)
     while chunk := list(islice(numbered, AT_ONCE)):
         yield pa.RecordBatch.from_pylist(
@@ -102,6 +125,7 @@ def _record_batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]
                 {
                     **asdict(headers),
                     "position": json.dumps(headers.position),
+                    "plain_key": find_plain_key(headers, key),
                     "key": key,
                     "value": value,
                     "number": number,

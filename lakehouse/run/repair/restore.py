@@ -41,7 +41,7 @@ from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.changelog.published import origin_of
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.jvm import folders
-from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import restored_table
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_properties
@@ -94,7 +94,7 @@ def restore(open_table: OpenTable, published: Published, on_data_loss: str = "fa
         _refuse_remains(open_table)
         restorable.refuse_alone(open_table)
         cluster = Cluster(published.servers, published.options)
-        read_changelog = _read_whole(cluster, published.options, table, published.topic)
+        read_changelog = _read_whole(open_table.lake, cluster, published.options, table, published.topic)
         changelog_cover = read_changelog.cover
         restorable.check_fits(open_table, changelog_cover)
         lost_ranges = restorable.find_lost(open_table, cluster, changelog_cover)
@@ -155,7 +155,10 @@ def changelog_rows(open_table: OpenTable, published: Published, tick: int) -> It
         raise NotFound(f"{fault}. {INSTEAD}")
     _await_visible(cluster, options, topic, changelog_cover)
     schema = tables.visible_schema(open_table.spark, table)
-    last_records = newest_records(_changelog_records(cluster, options, topic, changelog_cover, ends_by_origin))
+    last_records = newest_records(
+        _changelog_records(cluster, options, topic, changelog_cover, ends_by_origin),
+        restored_rows.plain_key_finder(open_table.lake, table),
+    )
     with rows_as_frame(
         open_table.lake,
         schema,
@@ -196,8 +199,11 @@ def _newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) -> C
     return cover
 
 
-def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: str) -> _ReadChangelog:
+def _read_whole(
+    lake: OpenLake, cluster: Cluster, options: Mapping[str, str], table: Table, topic: str
+) -> _ReadChangelog:
     """Read a changelog with its cover. Nobody may publish meanwhile."""
+    find_plain_key = restored_rows.plain_key_finder(lake, table)
     cover_before = _newest_cover(cluster, options, topic)
     for _ in range(TRIES):
         _check_cover(cluster, cover_before, table, topic)
@@ -210,10 +216,14 @@ def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topi
             for name in read_topics:
                 _await_visible(cluster, options, name, cover_before)
             state_records = _start_reading(
-                newest_records(_changelog_records(cluster, options, topic, cover_before, state=state_name))
+                newest_records(
+                    _changelog_records(cluster, options, topic, cover_before, state=state_name), find_plain_key
+                )
             )
             visible_records = (
-                _start_reading(newest_records(_changelog_records(cluster, options, topic, cover_before)))
+                _start_reading(
+                    newest_records(_changelog_records(cluster, options, topic, cover_before), find_plain_key)
+                )
                 if is_final(table)
                 else iter(())
             )

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas, schema_id
 from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.encode import encode_key
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.covers import Cover
-from lakehouse.kafka.headers import LIMIT
+from lakehouse.kafka.headers import LIMIT, RecordHeaders
 from lakehouse.plan.expression.schema import Column, base_type
 from lakehouse.plan.names.format_traits import DELIMITED, KAFKA
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.record_format import USUAL_FORMATS, parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest_records import INSTEAD, Newest
 from lakehouse.semantics.epoch_time import to_datetime
+from lakehouse.semantics.key_value import key_value
 from lakehouse.spark.changelog.published import accumulators_of, key_format, published_columns
 
+REMEMBERED_KEYS = 50_000
 _OTHER_FORMAT = (
     "Build the table from bronze; or delete the topic, let its lake publish it again in another format (json, avro), "
     "and restore then."
@@ -64,7 +68,7 @@ def decode_rows(
             _refuse_unclear(headers.where, value_format, value_columns, visible_values)
             _refuse_unclear(headers.where, own_key_format, key_columns, key_values)
         except Unfit as error:
-            raise NotFound(f"record {headers.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
+            raise _no_row_error(headers.where, table.name, error) from None
         if going_on and hidden_columns and headers.accumulators is None:
             raise StorageError(
                 f"record {headers.where} has no accumulators: they have {headers.left_out or 0:,} bytes and did not "
@@ -80,6 +84,49 @@ def decode_rows(
             "_position": tuple(headers.position._replace(tick=headers.position.tick - tick_shift)),
         }
         yield record.size, tuple(row.get(field.name) for field in schema)
+
+
+def plain_key_finder(lake: OpenLake, table: Table) -> Callable[[RecordHeaders, bytes], bytes]:
+    """Return the function that gives a record's key as the usual format writes it: equal keys have equal bytes.
+
+    It raises NotFound for a key that it can't read; RegistryUnavailable if the registry does not give its schema.
+    """
+    key_columns, _ = published_columns(lake.spark, table)
+    return _PlainKeys(key_columns, table.name, _Schemas(lake).find).find
+
+
+class _PlainKeys:
+    """Reads keys in the formats of their records, and writes them in the usual one."""
+
+    def __init__(
+        self, columns: tuple[Column, ...], table_name: str, find_schemas: Callable[[str, bytes | None], WriterSchemas]
+    ) -> None:
+        self._columns, self._table_name, self._find_schemas = columns, table_name, find_schemas
+        self._usual_format = key_format(columns, *USUAL_FORMATS)
+        # The two zeros of a double are one key.
+        has_one_spelling = parse_format(self._usual_format).traits.has_one_spelling
+        self._is_plain = has_one_spelling and base_type(columns[0].type) != "double"
+        # A changelog has the keys that change again and again.
+        self._write_once = lru_cache(REMEMBERED_KEYS)(self._write)
+
+    def find(self, headers: RecordHeaders, key: bytes) -> bytes:
+        """Return the bytes of a record's key in the usual format; as they are, if all of its columns are null."""
+        try:
+            return self._write_once(headers.formats, key)
+        except Unfit as error:
+            raise _no_row_error(headers.where, self._table_name, error) from None
+
+    def _write(self, formats: tuple[str, str], key: bytes) -> bytes:
+        own_format = key_format(self._columns, *formats)
+        if self._is_plain and own_format == self._usual_format:
+            return key
+        values = decode_columns(own_format, self._columns, key, self._find_schemas(own_format, key)) or {}
+        plain_values = {column.name: key_value(values.get(column.name)) for column in self._columns}
+        return encode_key(self._usual_format, self._columns, plain_values) or key
+
+
+def _no_row_error(record_place: str, table_name: str, error: Unfit) -> NotFound:
+    return NotFound(f"record {record_place} is not a row of table {table_name!r}: {error}. {INSTEAD}")
 
 
 def _refuse_unclear(record_place: str, format: str, columns: tuple[Column, ...], row: Mapping[str, Any]) -> None:

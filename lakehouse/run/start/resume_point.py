@@ -11,7 +11,7 @@
 | another table, or the other kind | refused                                     | refused                     |
 
 A copy of this lake is known by the commit that ends the cover's tick in its bronze. A table's changelog is refused as
-well if its topic has other partitions than under the cover.
+well if its topic has other partitions than under the cover, or if its keys would be written in another format.
 
 Two lakes never write one changelog in turns: the lake that wrote last has the topic, and the other one is refused.
 """
@@ -168,11 +168,37 @@ def check_partitions(cluster: Cluster, sink: Sink, topic_id: str, cover: Cover |
     if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.source, Stream):
         return
     if (fault := partitions_fault(cluster, sink.topic, cover)) is not None:
-        also_state = f" and {state_topic(sink.topic)!r}" if cover.state_partitions else ""
         raise StorageError(
-            f"{fault}. No lake could be restored from it. Nothing was published. Delete {sink.topic!r}{also_state}, "
+            f"{fault}. No lake could be restored from it. Nothing was published. Delete {_own_topics(sink, cover)}, "
             "and it is published again in full; or publish to another topic; or leave the sink out."
         )
+
+
+def check_key_formats(sink: Sink, topic_id: str, cover: Cover | None, key_formats: tuple[str, ...]) -> None:
+    """Raise StorageError if a table's changelog can't go on, because its keys would be written in another format.
+
+    key_formats: of the keys that this lake would write, as `Cover.key_formats` has them.
+    """
+    if cover is None or is_new_topic(topic_id, cover) or isinstance(sink.source, Stream):
+        return
+    if cover.key_formats != key_formats:
+        raise StorageError(
+            f"topic {sink.topic!r} has keys in the format {_describe_formats(cover.key_formats)}, and they would go on "
+            f"in {_describe_formats(key_formats)}: other bytes are another key to Kafka, which keeps the last record "
+            "of both. A table restored from the topic would have rows twice, or again after their delete. Nothing was "
+            "published. Give to_topic the earlier format and key_format back (the id of a registered key is that of "
+            f"its schema in the registry: let it be the earlier one); or delete {_own_topics(sink, cover)}, and it is "
+            "published again in full; or publish to another topic; or leave the sink out."
+        )
+
+
+def _describe_formats(key_formats: tuple[str, ...]) -> str:
+    return repr(", its partition by ".join(key_formats))
+
+
+def _own_topics(sink: Sink, cover: Cover) -> str:
+    """Name the topics that a sink's changelog is in."""
+    return repr(sink.topic) + (f" and {state_topic(sink.topic)!r}" if cover.state_partitions else "")
 
 
 def is_new_topic(topic_id: str, cover: Cover | None) -> bool:

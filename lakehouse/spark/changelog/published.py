@@ -54,6 +54,28 @@ def key_format(columns: tuple[Column, ...], value_format: str, sink_format: str)
     return str(RecordFormat(JSON, "", as_value.is_named, as_value.has_number_moments))
 
 
+def written_key_formats(spark: SparkSession, sink: Sink) -> tuple[str, ...]:
+    """Return the formats that decide on the bytes and partitions of a table's keys, as `Cover.key_formats` has them.
+
+    None for a stream: each of its records stays. The topic of a table's state is always written in the usual formats.
+    """
+    if isinstance(sink.source, Stream):
+        return ()
+    key_columns, _ = published_columns(spark, sink.source)
+    partition_columns = _partition_columns(sink.source, key_columns)
+    return tuple(
+        key_format(columns, sink.format, sink.key_format)
+        for columns in (key_columns, partition_columns)
+        if columns is not None
+    )
+
+
+def _partition_columns(subject: Stream | Table, key_columns: tuple[Column, ...]) -> tuple[Column, ...] | None:
+    """Return the key's columns without its window: the windows of one key stay in its partition. None without one."""
+    window = named_window(subject) if isinstance(subject, Table) else read_window(subject)
+    return None if window is None else key_columns[: -len(WINDOW_COLUMNS)]
+
+
 def published_columns(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """Return the key and value columns of the published stream or table, with Spark's types."""
     schema = (
@@ -263,9 +285,7 @@ class _RecordEncoder:
         self._key, self._value = published_columns(spark, subject)
         self._is_table = isinstance(subject, Table)
         self._accumulators = () if isinstance(subject, Stream) else accumulators_of(spark, subject, of_state=of_state)
-        is_windowed = (named_window(subject) if isinstance(subject, Table) else read_window(subject)) is not None
-        # The windows of one key stay in its partition.
-        self._partition_key = self._key[: -len(WINDOW_COLUMNS)] if is_windowed else None
+        self._partition_key = _partition_columns(subject, self._key)
         self._key_format = key_format(self._key, *self._formats)
 
     def __call__(self, row: dict[str, Any]) -> ProducerRecord:
