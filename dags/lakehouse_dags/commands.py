@@ -52,6 +52,12 @@ def command_argv(python: Path, app_facts: AppFacts, command: str, request: Reque
     return [str(python), "-P", "-m", "lakehouse.cli.main", *name.split(), *options, *name_arguments]
 
 
+def shown_argv(argv: Sequence[str]) -> list[str]:
+    """Return an argument list for a log, without the texts that name a person whose records are erased."""
+    personal = ("--key=", "--value=")
+    return [f"{word.partition('=')[0]}=***" if word.startswith(personal) else word for word in argv]
+
+
 def command_folder(app_facts: AppFacts) -> Path:
     """Return the folder in which a command runs: that of the configuration, since its relative paths start there."""
     return Path(app_facts["config"] or app_facts["app"].partition(".py:")[0]).parent

@@ -96,7 +96,7 @@ class LakehouseOperator(BaseOperator):
             folder = commands.command_folder(self.app_facts)
             if not folder.is_dir():
                 raise AirflowFailException(f"{folder}: no such folder, where the application's settings should be")
-            self.log.info("in %s: %s", folder, argv)
+            self.log.info("in %s: %s", folder, commands.shown_argv(argv))
             self._running = Job(
                 argv, cwd=folder, environ={**job_environment(python), **decider_variables(context)},
                 name=f"lakehouse {self.command}", is_command=True,

@@ -95,5 +95,19 @@ def test_a_person_who_decides_sees_all_of_it():
     assert "* range: **all rows**" in text
 
 
+def test_a_log_names_nobody_whose_records_are_erased():
+    request = {
+        "stream": "orders",
+        "key": "4711",
+        "named_by": ["visits.who"],
+        "value": "Anna",
+        "reason": "t",
+        "digest": None,
+    }
+    shown = commands.shown_argv(commands.command_argv(PYTHON, WHERE, "erase", request))
+    assert {"--key=***", "--value=***", "--named-by=visits.who"} <= set(shown)
+    assert not any("4711" in word or "Anna" in word for word in shown)
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
