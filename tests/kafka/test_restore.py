@@ -242,7 +242,7 @@ def test_repairs_of_a_restored_table_keep_what_it_was_restored_with(lake, cluste
             [FixedBytes(topic_id, 0, offset, b"a", b'{"amount": 100}')],
         )
 
-    with pytest.raises(PlanError, match="was restored from a topic that covers record 0@3"):
+    with pytest.raises(PlanError, match="was restored from a topic that covers record mended/0/3"):
         fix(3)
     assert not is_delta_table(two.spark, layout.interventions)
     fix(7)
