@@ -17,14 +17,6 @@ from lakehouse_dags.requests import SURROGATE, BadRequest
 AppFacts = Mapping[str, Any]
 Request = Mapping[str, Any]
 EXAMPLES = 5
-# Words for names in a command's JSON, for a person who has to decide.
-FACT_LABELS = {
-    "added": "rows added",
-    "removed": "rows removed",
-    "changed": "rows changed",
-    "undone_by": "undone by",
-}
-NOT_SHOWN = ("event", "plan", "dry_run", "chunk_hours", "back_to")
 DIGEST = rf"^([0-9]{{1,18}}-)?[0-9a-f]{{16}}{END}"
 TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
@@ -260,12 +252,6 @@ def _erase_line_maker(further_options: Callable[[Request], list[str]]) -> Callab
     return line
 
 
-def approved_part(findings: object) -> dict[str, Any]:
-    """Return the part of a task's result that binds what is done after its approval."""
-    values = findings if isinstance(findings, dict) else {}
-    return {"digest": values.get("digest"), "reverted": values.get("reverted") or []}
-
-
 COMMANDS: dict[str, Callable[[AppFacts, Request], CommandLine]] = {
     "ingest": _run_line_maker("ingest"),
     "silver": _run_line_maker("silver"),
@@ -442,35 +428,3 @@ def table_facts(status: Mapping[str, Any], table: str) -> dict[str, Any] | None:
             facts = {name: table_status[name] for name in ("rows", "version", "tick", "unmet")}
             return {**facts, "offsets": offsets}
     return None
-
-
-def describe_decision(request: Request, task_id: str, findings: Mapping[str, Any]) -> str:
-    """Return the text for a person who decides, as Markdown: the request in the run's params, and a task's findings."""
-    if {"from", "to", "offsets"} <= request.keys() and not _range_options(request):
-        request = {**request, "range": "all rows"}
-    parts = (("Requested, by the params of this run", request), (f"Found by the task {task_id}", findings))
-    return "\n\n".join(f"#### {title}\n\n{_list_items(values)}" for title, values in parts)
-
-
-def _list_items(values: Mapping[str, Any]) -> str:
-    """Return the values as a list in Markdown, whole: a person who decides must see all of what is decided."""
-    lines = []
-    for name, value in values.items():
-        if value is None or name in NOT_SHOWN:
-            continue
-        label = escape_markdown(FACT_LABELS.get(name, name))
-        if isinstance(value, list) and len(value) > 1:
-            lines += [f"* {label}:", *(f"    * **{escape_markdown(item, None)}**" for item in value)]
-        else:
-            lines.append(f"* {label}: **{escape_markdown(_sole_item(value), None)}**")
-    return "\n".join(lines) or "nothing"
-
-
-def _sole_item(value: Any) -> Any:
-    """Return the item of a list of one; an empty list as nothing."""
-    return next(iter(value), "none") if isinstance(value, list) else value
-
-
-def escape_markdown(text: object, longest: int | None = 300) -> str:
-    """Return a text escaped for Markdown: nothing in it is markup, a link or a new line. longest: None for all."""
-    return re.sub(r"([^\w ])", r"\\\1", re.sub(r"\s+", " ", str(text))[:longest], flags=re.ASCII)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakehouse_dags import commands
+from lakehouse_dags import commands, decisions
 from lakehouse_dags.requests import BadRequest, split_request
 from lakehouse_jobs import Job, JobFailed, JobHeld, JobRefused, job_environment, project_locations
 
@@ -121,7 +121,7 @@ class LakehouseOperator(BaseOperator):
     def _find_request(self, context: Context) -> dict[str, Any]:
         if self.is_approved:
             approved = context["ti"].xcom_pull(task_ids=APPROVAL_TASK, key=APPROVED_KEY)
-            return {**self._find_own_request(context), **commands.approved_part(approved)}
+            return {**self._find_own_request(context), **decisions.approved_part(approved)}
         return self._find_own_request(context)
 
     def _find_own_request(self, context: Context) -> dict[str, Any]:

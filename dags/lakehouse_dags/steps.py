@@ -12,7 +12,7 @@ from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import Asset, BaseOperator, Context, TaskGroup, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakehouse_dags import commands, common, requests
+from lakehouse_dags import commands, common, decisions, requests
 from lakehouse_dags.manifest import Application
 from lakehouse_dags.operator import AGAIN, APPROVAL_TASK, APPROVED_KEY, REQUEST_TASK, LakehouseOperator, read_request
 
@@ -215,9 +215,9 @@ class Approval(ApprovalOperator):
                 f"changed, or cleared. {AGAIN}"
             )
         # Request and findings stay apart: no finding, whatever its name, may take the place of a part of the request.
-        self.body = commands.describe_decision(request, self.reviewed_task, findings)
+        self.body = decisions.describe_decision(request, self.reviewed_task, findings)
         store = context["task_state_store"]
-        shown = {"body": hashlib.sha256(self.body.encode()).hexdigest(), "approved": commands.approved_part(findings)}
+        shown = {"body": hashlib.sha256(self.body.encode()).hexdigest(), "approved": decisions.approved_part(findings)}
         first_shown = store.get(SHOWN_KEY)
         if first_shown is None:
             store.set(SHOWN_KEY, shown)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -414,16 +414,14 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _names_in_sql(names: Iterable[str]) -> list[str]:
+def _names_in_sql(names: Sequence[str]) -> list[str]:
     """Return the names that SQL can tell apart: without those that differ from another one in case alone."""
-    names = list(names)
     clashing_names = set(names_equal_but_case(names))
     return [name for name in names if name not in clashing_names]
 
 
-def names_equal_but_case(names: Iterable[str]) -> list[str]:
+def names_equal_but_case(names: Sequence[str]) -> list[str]:
     """Return the names that differ from another one in case alone."""
-    names = list(names)
     counts = Counter(name.lower() for name in names)
     return [name for name in names if counts[name.lower()] > 1]
 

@@ -21,6 +21,7 @@ from lakehouse.plan.expression.expression import (
     parse_named,
 )
 from lakehouse.plan.expression.expression import parse_predicate as condition
+from lakehouse.plan.expression.fit_values import BITS
 from lakehouse.plan.expression.schema import (
     Column,
     check_distinct,
@@ -300,12 +301,12 @@ class Stream(Declaration):
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
+        refuse_rows(self, "join")
         key_texts = parse_on(on, f"{self.label}: join")
-        for rows in (self, *([other] if isinstance(other, Stream) else [])):
-            refuse_rows(rows, "join")
         check_flag(broadcast, f"{self.label}: join: broadcast")
         spans = DeclaredJoinWindow(within, before, after, grace)
         if isinstance(other, Stream):
+            refuse_rows(other, "join")
             if as_of != "arrival" or broadcast or indicator:
                 raise PlanError(
                     f"{self.label}: join: as_of, broadcast and indicator are for tables; found "
@@ -416,9 +417,7 @@ class Stream(Declaration):
         partition_expression: Expression | None = None
         if partition_by is not None:
             partition_expression = parse_expression(partition_by, self.columns, f"{self.label}: partition_by")
-            if (type_text := expression_type(partition_expression, self.columns)) not in (
-                None, "tinyint", "smallint", "int", "bigint",
-            ):  # fmt: skip
+            if (type_text := expression_type(partition_expression, self.columns)) not in (None, *BITS):
                 raise PlanError(
                     f"{self.label}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )

@@ -10,7 +10,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
-from lakehouse.run.deploy.declared import declarations_digest, refuse_other_declarations
+from lakehouse.plan.evolution.change import declarations_digest
+from lakehouse.run.deploy.declared import refuse_other_declarations
 from lakehouse.run.start.application import load_app
 
 from .conftest import Command
@@ -41,7 +42,7 @@ def test_another_declaration_than_the_approved_one_is_refused() -> None:
         visits = lh.stream("clicks", key="user string", schema="place string, n int").filter(logic).latest("visits")
         return lh.app(visits, lh.stream("names", key="user string", schema="name string").latest("names"))
 
-    digest = declarations_digest(application("n > 0"))
+    digest = declarations_digest(application("n > 0").tables)
     refuse_other_declarations(application("n > 0"), digest)
     with pytest.raises(PlanError, match=f"expected '{digest}'.*Put its file back, or stage it again"):
         refuse_other_declarations(application("n > 1"), digest)

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from lakehouse.cli.main import app
-from lakehouse_dags import commands
+from lakehouse_dags import commands, decisions
 from lakehouse_dags.requests import BadRequest
 
 WHERE = {"name": "shop", "app": "/srv/shop/app.py", "config": "/srv/shop/lakehouse.toml", "lake": "/srv/shop/lake"}
@@ -72,7 +72,7 @@ def test_what_is_requested_is_shown_apart_from_what_was_found():
     """A result can be changed in Airflow: a finding must not stand in the place of what is erased."""
     found = {"records": ["orders: 3 records"], "key": "bob", "reason": "harmless", "digest": "0f1e", "event": "done"}
     request = {"stream": "orders", "key": "alice", "dry_run": False, "reason": "ticket 7"}
-    text = commands.describe_decision(request, "plan", found)
+    text = decisions.describe_decision(request, "plan", found)
     requested, _, findings = text.partition("#### Found by the task plan\n")
     assert requested.splitlines() == [
         "#### Requested, by the params of this run", "", "* stream: **orders**", "* key: **alice**",
@@ -88,10 +88,10 @@ def test_a_person_who_decides_sees_all_of_it():
     offsets = ",".join(f"orders/{partition}=1200..1800" for partition in range(90))
     request = {"table": "totals", "from": None, "to": None, "offsets": offsets}
     found = {"tables": [f"table_{number}: 1 row added" for number in range(40)], "digest": "0f1e"}
-    text = commands.describe_decision(request, "plan", found).replace("\\", "")
+    text = decisions.describe_decision(request, "plan", found).replace("\\", "")
     assert "orders/89=1200..1800" in text
     assert all(f"    * **table_{number}: 1 row added**" in text for number in range(40))
-    text = commands.describe_decision({**request, "offsets": None}, "plan", found)
+    text = decisions.describe_decision({**request, "offsets": None}, "plan", found)
     assert "* range: **all rows**" in text
 
 

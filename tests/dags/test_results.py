@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_dags import commands
+from lakehouse_dags import commands, decisions
 
 
 @given(text=st.text(max_size=400))
 def test_text_for_people_is_no_markup(text: str) -> None:
-    shown = commands.escape_markdown(text)
+    shown = decisions.escape_markdown(text)
     assert "\n" not in shown
     bare = [letter for at, letter in enumerate(shown) if at == 0 or shown[at - 1] != "\\"]
     assert not set(bare) & set("*[]()<>`#!|{}") or "\\\\" in shown

@@ -10,9 +10,8 @@ import pytest
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declaration_of
+from lakehouse.plan.evolution.change import declaration_of, declarations_digest
 from lakehouse.run.deploy import deployment
-from lakehouse.run.deploy.declared import declarations_digest
 from lakehouse.run.start.application import load_app
 
 TEXT = """
@@ -45,7 +44,7 @@ def check(monkeypatch: pytest.MonkeyPatch, before: str | None, app: App) -> None
 
 def test_the_same_text_in_another_file_takes_a_deployment_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, before = (loaded(tmp_path, name, TEXT) for name in ("app.py", "before.py"))
-    assert declarations_digest(app) == declarations_digest(before)
+    assert declarations_digest(app.tables) == declarations_digest(before.tables)
     check(monkeypatch, declaration_of(app.table("totals")), before)
 
 

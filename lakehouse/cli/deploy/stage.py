@@ -37,7 +37,7 @@ def stage(
 
     Example: lakehouse deploy stage --app app.py
     """
-    from lakehouse.run.deploy.declared import declarations_digest
+    from lakehouse.plan.evolution.change import declarations_digest
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -46,7 +46,7 @@ def stage(
     plan = Lake(settings=settings).plan_deployment(
         application, name, examples=limit, listen=build_listener(as_json=json)
     )
-    digest = declarations_digest(application)
+    digest = declarations_digest(application.tables)
     if json:
         outcome = plan.expected
         stages = plan.describe()

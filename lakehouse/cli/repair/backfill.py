@@ -69,7 +69,7 @@ def backfill(
 
     Example: lakehouse repair backfill totals --plan
     """
-    from lakehouse.plan.evolution.change import explain_reach, lineage_digest
+    from lakehouse.plan.evolution.change import declarations_digest, explain_reach
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -87,7 +87,8 @@ def backfill(
             )
         return
     listener = build_listener(as_json=json)
-    digest = lineage_digest(application.table(table))
+    declared_table = application.table(table)
+    digest = declarations_digest((*declared_table.stream.tables, declared_table))
     if expect is not None and digest != expect:
         raise PlanError(
             f"table {table!r}: found a declaration, with those above it, of the digest {digest}, expected "

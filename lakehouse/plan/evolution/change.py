@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
@@ -79,10 +79,10 @@ def declaration_digest(table: Table) -> str:
     return hashlib.sha256(declaration_of(table).encode()).hexdigest()[:16]
 
 
-def lineage_digest(table: Table) -> str:
-    """Return a short text that differs if the declaration of a table, or of one above it, differs."""
-    declarations = [(each.name, declaration_of(each)) for each in (*table.stream.tables, table)]
-    return hashlib.sha256(json.dumps(sorted(declarations)).encode()).hexdigest()[:16]
+def declarations_digest(tables: Iterable[Table]) -> str:
+    """Return a short text that differs between sets of tables of which one is declared otherwise."""
+    declarations = sorted((table.name, declaration_of(table)) for table in tables)
+    return hashlib.sha256(json.dumps(declarations).encode()).hexdigest()[:16]
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:

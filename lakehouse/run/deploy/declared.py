@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +14,7 @@ from lakehouse.lake.place import table_places
 from lakehouse.lake.properties import BEGAN
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declaration_of
+from lakehouse.plan.evolution.change import declarations_digest
 from lakehouse.plan.table import Table
 from lakehouse.run.start.declared_changes import Planned, compare_declarations
 from lakehouse.semantics.commit_number import NO_TICK
@@ -41,18 +39,12 @@ class TableEffect:
     stored_bytes: int = 0
 
 
-def declarations_digest(app: App) -> str:
-    """Return a short text that differs between applications whose tables are declared otherwise."""
-    declarations = sorted((table.name, declaration_of(table)) for table in app.tables)
-    return hashlib.sha256(json.dumps(declarations).encode()).hexdigest()[:16]
-
-
 def refuse_other_declarations(app: App, expected_digest: str) -> None:
     """Raise PlanError if an application declares other tables than that of a digest, which somebody approved.
 
     The lake does not matter: a deployment that was approved and made can be given again.
     """
-    if (digest := declarations_digest(app)) != expected_digest:
+    if (digest := declarations_digest(app.tables)) != expected_digest:
         raise PlanError(
             f"deployment: found declarations with the digest {digest}, expected {expected_digest!r:.80}, as they were "
             "when it was staged: the application has changed since. Put its file back, or stage it again, and look at "

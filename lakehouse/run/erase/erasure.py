@@ -300,7 +300,7 @@ class Eraser:
     def _require_published(self, erasure: Erasure) -> None:
         """Raise StorageError if a topic lacks changes of a table that the table has committed."""
         for sink in self._app.sinks:
-            note_of_topic = note.read(self._layout.published(sink.topic)) if note.are_kept(self._layout.root) else None
+            note_of_topic = note.read(self._layout.published(sink.topic))
             if note_of_topic is None or not isinstance(sink.source, Table) or sink.source.name not in erasure.tables:
                 continue
             table_tick = self._lake.progress(self._lake.open(sink.source).visible).tick

@@ -20,10 +20,10 @@ from lakehouse.semantics.time.years import is_possible_time
 
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
 _CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)([-_]?)(\d\d)(?:\2(\d\d))?(?=$|[Zz+.,-])")
-_DAY = re.compile(r"\d{8}|\d{4}-\d\d-\d\d")
+_DAY = r"(?:\d{8}|\d{4}-\d\d-\d\d)"
 # A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone.
 _TIME = (
-    r"(?P<time>(?:\d{8}|\d{4}-\d\d-\d\d)"
+    rf"(?P<time>{_DAY}"
     r"(?:[Tt_ ]\d\d(?P<between>[-_:]?)\d\d(?:(?P=between)\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?)"
 )
 
@@ -71,7 +71,7 @@ def time_of_name(text: str, path: str) -> int:
     """Return the time in a file's name, in milliseconds. Raises ConfigError."""
     clock_text = _CLOCK.sub(lambda match: "T" + ":".join(part for part in match.group(1, 3, 4) if part), text)
     try:
-        if not _DAY.match(text):
+        if not re.match(_DAY, text):
             raise Unfit("")
         moment = text_reader("timestamp")(clock_text)
     except Unfit:

@@ -68,9 +68,7 @@ def time_of_column(source: Source, path: str) -> int:
 
 def file_sizes(files: Sequence[str]) -> FileSizes:
     """Return the files of a snapshot with their sizes; None for one that is gone. Raises ConfigError, StorageError."""
-    with _file_system(files[0]) as (file_system, inner_path):
-        infos = file_system.get_file_info([inner_path(path) for path in files])
-    return frozenset((path, info.size) for path, info in zip(files, infos, strict=True))
+    return frozenset((path, size) for path, (size, _) in file_stamps(files).items())
 
 
 def file_stamps(files: Sequence[str]) -> dict[str, FileStamp]:

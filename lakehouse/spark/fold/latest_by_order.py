@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import PlanError
+from lakehouse.plan.expression.expression import expression_type
 from lakehouse.plan.operator import LatestBy
 from lakehouse.semantics.tombstone import LEAST_ORDER
 from lakehouse.spark.expression.years import compute_columns
@@ -40,6 +41,8 @@ class LatestByOrderFold(LatestFold):
     def check_types(self, stream_rows: DataFrame) -> None:
         """See `TableFold`."""
         order = self._operator.order
+        if expression_type(order, self.table.stream.columns) is not None:
+            return  # the plan has looked at it
         order_type = stream_rows.select(*compute_columns(stream_rows, [order])).schema[0].dataType.simpleString()
         label = f"table {self.table.name!r}: order_by={order.text}"
         if order_type not in ORDER_TYPES:

@@ -32,11 +32,11 @@ def through_at(open_table: OpenTable, tick: int) -> int | None:
                 return commit.batch.times.through
     table_input, table_fold = input_of(open_table), choose_fold(open_table.table)
     records = table_input.records(table_fold, None, NO_TICK, tick)
-    event_times = [records.agg(F.max("rowtime")).first()]
+    time_rows = [records.agg(F.max("rowtime")).first()]
     if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began
         first_rows = open_table.lake.read(table_place.path, 0)
-        event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
-    through = max((row[0] for row in event_times if row and row[0] is not None), default=None)
+        time_rows.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
+    through = latest_of(*(row[0] for row in time_rows if row))
     interventions = read_interventions(open_table.lake, open_table.name)
     for intervention in interventions_in_effect(interventions, tick):
         through = through_after(open_table, table_fold, through, interventions, intervention)
@@ -57,5 +57,9 @@ def through_after(
     """
     if intervention.kind not in ("fixed", "late"):
         return through
-    latest_ms = refold.latest_time(open_table, table_fold, [*interventions], intervention)
-    return max((time for time in (through, latest_ms) if time is not None), default=None)
+    return latest_of(through, refold.latest_time(open_table, table_fold, [*interventions], intervention))
+
+
+def latest_of(*times: int | None) -> int | None:
+    """Return the latest of the times that are known; None if none is."""
+    return max((time for time in times if time is not None), default=None)

@@ -207,7 +207,7 @@ class SilverWriter:
 
     def _commit_batch(self, folded_batch: fold.FoldedBatch, to_tick: int) -> None:
         first_ms, last_ms = folded_batch.times or (None, None)
-        through = max((time for time in (self._through, last_ms) if time is not None), default=None)
+        through = event_times.latest_of(self._through, last_ms)
         failures = merge_failures(self._failures, folded_batch.failures)
         null_key_count = self._null_keys + folded_batch.null_keys
         content = TableCommit(
@@ -300,8 +300,7 @@ class SilverWriter:
         try:
             # Other logic may have another clock, and other times.
             self._clock = table_clock.clock_at(table_beside, to_tick)
-            through_times = (self._through, event_times.through_at(table_beside, to_tick))
-            self._through = max((time for time in through_times if time is not None), default=None)
+            self._through = event_times.latest_of(self._through, event_times.through_at(table_beside, to_tick))
             if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
                 late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), intervention.at)
             for source in self.table.stream.decodes if intervention.details.get("changed") else ():

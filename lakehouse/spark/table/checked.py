@@ -63,7 +63,7 @@ def check_application(spark: SparkSession, app: App) -> None:
 def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for part in stream.source.parts:
         _check_stream(spark, part)
-    _check_join_keys(spark, stream)
+    _check_types_that_meet(spark, stream)
     if isinstance(stream.source, Crossings):
         _check_patterns(spark, stream.label, stream.source.when)
         _check_items(_empty_table(spark, stream.source.table), stream.label, [stream.source.when])
@@ -83,8 +83,8 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             _check_items(_frame_before_step(spark, stream, number), stream.label, step.expressions)
 
 
-def _check_join_keys(spark: SparkSession, stream: Stream) -> None:
-    """Raise PlanError for a join whose sides have keys of different types: Spark would convert one of them."""
+def _check_types_that_meet(spark: SparkSession, stream: Stream) -> None:
+    """Raise PlanError for joins of keys, and merges of columns, of different types: Spark would convert one of them."""
     source = stream.source
     match source:
         case StreamJoin():
@@ -127,8 +127,11 @@ def _check_same_types(
 ) -> None:
     """Raise PlanError for streams whose columns, name by name, have different types: Spark would convert one of them.
 
-    first_names: of the first of the parts. other_names: of each of the others.
+    first_names: of the first of the parts. other_names: of each of the others. The plan has compared the types that it
+    knows.
     """
+    if all(column.type for part in stream.source.parts for column in part.columns):
+        return
     first_types, *other_parts = [
         {field.name.lower(): field.dataType.simpleString() for field in tables.empty_stream(spark, part).schema}
         for part in stream.source.parts
