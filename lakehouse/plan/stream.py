@@ -426,6 +426,7 @@ class Stream(Declaration):
 
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""
+        refuse_rows(self, "to_function")
         return FunctionSink.declare(self, name, function)
 
 

@@ -154,3 +154,7 @@ def rows_published() -> lh.App:
 
 def rows_ordered() -> lh.App:
     return lh.app(last.rows.latest("ordered", order_by="n"))
+
+
+def rows_told() -> lh.App:
+    return lh.app(last.rows.to_function("told", print))
