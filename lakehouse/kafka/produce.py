@@ -23,6 +23,7 @@ from lakehouse.semantics.time import iso_text
 Writers = Mapping[str, Callable[[str], bytes]]  # by "key", "value"; they raise ValueError for a text that does not fit
 NO_WRITERS: Writers = {}
 DELIVERY_TIMEOUT_SECONDS = 60.0
+LARGEST_TIMESTAMP_MS = 2**63 - 1
 _ONE_AT_A_TIME = threading.Lock()
 # A number in a value is only skipped, so a long one may stay text; a timestamp has few digits.
 _DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 30 else text, parse_float=str)
@@ -117,6 +118,16 @@ def _check_record(record: ProducerRecord, number: int, topic: str, partitions: i
             f"Record {number}: found the timestamp {record.timestamp_ms}; expected milliseconds after "
             "1970-01-01T00:00Z."
         )
+    if record.timestamp_ms is not None and record.timestamp_ms > LARGEST_TIMESTAMP_MS:
+        raise LakehouseError(
+            f"Record {number}: found the timestamp {record.timestamp_ms}; expected at most {LARGEST_TIMESTAMP_MS}, "
+            "which is Kafka's largest."
+        )
+    for name, _ in record.headers:
+        try:
+            _check_header_name(name)
+        except ValueError as error:
+            raise LakehouseError(f"Record {number}: {error}") from None
     if record.partition is not None and not 0 <= record.partition < partitions:
         raise LakehouseError(
             f"Record {number}: found partition {record.partition}; expected 0 to {partitions - 1}, which "
@@ -200,7 +211,7 @@ def _parse_json_line(line: str, writers: Writers) -> ProducerRecord:
         _written_part("key", parsed.get("key"), _BLANKS.sub(r"\1", member_texts.get("key", "")), writers),
         _written_part("value", parsed["value"], member_texts["value"], writers),
         _parse_timestamp_ms(parsed.get("timestamp")),
-        tuple((name, _value_bytes(value, header_texts[name])) for name, value in headers.items()),
+        tuple((_check_header_name(name), _value_bytes(value, header_texts[name])) for name, value in headers.items()),
         partition,
     )
 
@@ -255,6 +266,17 @@ def _value_bytes(value: object, text: str) -> bytes | None:
         return None if value is None else (value if isinstance(value, str) else text).encode()
     except UnicodeEncodeError:
         raise ValueError("found half of a surrogate pair (such as \\ud800), which no UTF-8 text can hold") from None
+
+
+def _check_header_name(name: str) -> str:
+    """Return a header's name. Raises ValueError for one that ends librdkafka's process, or that it would cut."""
+    if "\0" in name:
+        raise ValueError(f"found the header {name!r}; expected a name without the character \\u0000")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"found the header {name!a}, with half of a surrogate pair; expected UTF-8 text") from None
+    return name
 
 
 def _parse_timestamp_ms(value: object) -> int | None:

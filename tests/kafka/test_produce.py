@@ -81,6 +81,13 @@ def test_an_error_names_the_record_or_how_many_failed(broker: Broker) -> None:
     with pytest.raises(LakehouseError, match="Record 2: found the timestamp 0"):
         produce(broker.bootstrap_servers, {}, "small", [ProducerRecord(b"k", b"v"), ProducerRecord(b"k", b"v", 0)])
     assert cluster.offsets([("small", 0)]) == {("small", 0): (0, 1)}
+    refused = [
+        (ProducerRecord(b"k", b"v", 10**20), "Record 1: found the timestamp 1000.*Kafka's largest"),
+        (ProducerRecord(b"k", b"v", headers=(("a\ud800", b"x"),)), "Record 1: found the header .*surrogate"),
+    ]
+    for record, reason in refused:
+        with pytest.raises(LakehouseError, match=reason):
+            produce(broker.bootstrap_servers, {}, "small", [record])
 
 
 def test_json_lines() -> None:
@@ -143,6 +150,8 @@ def test_tab_separated_lines() -> None:
         ('{"value": 1, "partition": "0"}', "partition '0'"),
         ('{"value": 1, "headers": [1]}', "expected an object"),
         ('{"value": "\\ud800"}', "half of a surrogate pair"),
+        ('{"value": 1, "headers": {"a\\ud800": "x"}}', "the header 'a\\ud800', with half of a surrogate pair"),
+        ('{"value": 1, "headers": {"a\\u0000b": "x"}}', "a name without the character"),
         ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     ],
 )

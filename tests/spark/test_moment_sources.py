@@ -221,3 +221,83 @@ def test_offsets_are_those_of_the_present_topic(bench: Bench) -> None:
     bench.agree(SUMS)
     rows = reading.read_rows(bench.lake.open(SUMS), AtOffsets({"events": {0: 1}})).collect()
     assert sorted((row["id"], row["n"]) for row in rows) == [("a", 2), ("b", 1), ("c", 1), ("d", 1)]
+
+
+@pytest.mark.rotated
+def test_a_job_starts_where_the_log_has_lost_the_last_records(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asked Delta for version 0, or began after a tick that came while the tables caught up."""
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.silver.query import Silver
+
+    bench.write(history("abac", 0, 1))
+    bench.catch_up(to=1)
+    for _ in range(2):
+        bronze.open_bronze_epoch(bench.lake)
+    forget(bench.spark, bench.layout.records, 1)
+    catch_up = Silver.catch_up
+
+    def catch_up_before_a_tick(silver: Silver, to_tick: int | None = None) -> None:
+        catch_up(silver, to_tick)
+        monkeypatch.setattr(Silver, "catch_up", catch_up)
+        bench.write(history("e", 4, 3))
+
+    monkeypatch.setattr(Silver, "catch_up", catch_up_before_a_tick)
+    with Silver(bench.lake, APP, lambda tick, records: None) as silver:
+        query = silver.start_query(available_now=True)
+        query.awaitTermination()
+        silver.check_query(query)
+        assert silver.tick == 3
+    assert bench.lake.read(bench.layout.silver("sums")).count() == 4
+
+
+@pytest.mark.rotated
+def test_a_recreated_topic_keeps_the_offsets_of_its_predecessor(bench: Bench) -> None:
+    """A restored table took in again what its changelog had from the deleted topic."""
+    from lakehouse.spark.bronze import bronze, gaps
+    from lakehouse.spark.changelog import published
+
+    bench.write(history("abac", 0, 1))
+    lost = gaps.Gap("events", "id", 0, 4, None, "the topic was deleted and recreated (id new)")
+    gaps.record_gaps(bench.lake, [lost], bronze.read_state(bench.lake))
+    bench.write(history("de", 0, 3, topic_id="new"))
+    assert bronze.next_offsets(bench.lake, "events", 2) == {"id": {"0": 4}}
+    ends = {"id": {"0": 4}, "new": {"0": 2}}
+    assert bronze.next_offsets(bench.lake, "events", 3) == published.next_offsets(bench.lake, SUMS, 3) == ends
+    waiting = {"id": {"0": 9}, "new": {"0": 2}}
+    assert [bronze.has_all_records(bench.lake, ["events"], waiting, tick) for tick in (2, 3)] == [False, True]
+    forget(bench.spark, bench.layout.records, 1)
+    for _ in range(2):
+        bronze.open_bronze_epoch(bench.lake)
+    forget(bench.spark, bench.layout.records, 1)
+    assert [*bronze.next_offsets(bench.lake, "events", 3).items()] == [*ends.items()]
+
+
+@pytest.mark.rotated
+def test_a_visible_table_gets_what_a_log_no_longer_has(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two tables, then a pause in which Delta removed the state's commit: a batch was missing."""
+    from lakehouse.spark.silver.writer import SilverWriter
+    from lakehouse.spark.transaction import open_epoch
+
+    often = EVENTS.group_by("id").agg(n=lh.count()).having("n > 1").table("often")
+    app = lh.app(often)
+    bench.write(history("abacbd", 0, 1))
+    bench.catch_up(app, to=1)
+
+    update = SilverWriter._update_visible
+
+    def die_behind_the_state(writer: SilverWriter, to_tick: int, *arguments: Any) -> None:
+        if to_tick == 3:
+            raise KeyboardInterrupt
+        update(writer, to_tick, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SilverWriter, "_update_visible", die_behind_the_state)
+        with pytest.raises(KeyboardInterrupt):
+            bench.catch_up(app, to=3)
+    state = bench.lake.open(often).state
+    assert bench.lake.progress(state).tick == 3
+    open_epoch(bench.spark, state, 1 + bench.lake.progress(state).epoch)
+    forget(bench.spark, state.path, 1)
+    bench.catch_up(app)
+    rows = bench.lake.read(bench.layout.silver("often")).collect()
+    assert sorted((row["id"], row["n"]) for row in rows) == [("a", 2), ("b", 2)]

@@ -98,7 +98,8 @@ class _Function:
         )
 
     def is_behind(self, tick: int) -> bool:
-        return tick > self._note.after
+        """Say whether there are ticks to call with. Those under way wait until a tick is there for all of them."""
+        return tick > self._note.after and (not self._note.told or tick >= self._note.to)
 
     def call_up_to(self, tick: int) -> int:
         """Call with the records of the ticks under way, then with those up to `tick`; return how many."""

@@ -178,7 +178,10 @@ class _OpenSink:
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
     def is_behind(self, tick: int) -> bool:
-        return tick > self._resume_point.tick and not self._is_waiting(tick)
+        """Say whether there are ticks to publish. Those of which a part is in the topic are published as a whole."""
+        point = self._resume_point
+        is_in_reach = not point.sent_count or tick >= point.sent_to
+        return tick > point.tick and is_in_reach and not self._is_waiting(tick)
 
     def _is_waiting(self, tick: int) -> bool:
         """Say whether bronze still lacks records of a joined stream that the topic covers, and that later ones meet."""

@@ -24,6 +24,7 @@ from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze.erased import add_erased_places
+from lakehouse.spark.bronze.lost_topics import read_lost_ends
 from lakehouse.spark.bronze.recent_ticks import read_recent
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
@@ -113,18 +114,22 @@ def last_coverage(spark: SparkSession, path: str, tick: int | None = None) -> Ti
 
 
 def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, int]]:
-    """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
+    """Return the first offset of a topic after a complete tick: {topic id: {partition: offset}}.
+
+    The present id is the last one; before it stand those of deleted topics of the same name.
+    """
     coverage = last_coverage(lake.spark, lake.layout.records, tick)
     if coverage is not None and topic in coverage.topics:
         topic_state = coverage.topics[topic]
-        return {topic_state.id: {str(partition): offset for partition, offset in topic_state.next.items()}}
+        lost_ends = read_lost_ends(lake, topic, tick)
+        lost_ends.pop(topic_state.id, None)
+        return {**lost_ends, topic_state.id: {str(part): offset for part, offset in topic_state.next.items()}}
     own_topics = [topic] if lake.exists(lake.layout.own_records(topic)) else []
     topic_rows = add_erased_places(lake, read_topic_records(lake, [topic], own_topics))
     topic_rows = topic_rows.where((F.col("topic") == topic) & (F.col("tick") <= tick))
     next_by_topic_id: dict[str, dict[str, int]] = {}
-    for topic_id, partition, offset in map(
-        tuple, topic_rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()
-    ):
+    partition_rows = topic_rows.groupBy("topic_id", "partition").agg(F.max("offset"), F.max("tick").alias("last_tick"))
+    for topic_id, partition, offset, _ in map(tuple, partition_rows.orderBy("last_tick").collect()):
         next_by_topic_id.setdefault(topic_id, {})[str(partition)] = offset + 1
     return next_by_topic_id
 
@@ -132,14 +137,20 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
 def has_all_records(
     lake: OpenLake, topics: Iterable[str], end_offsets: Mapping[str, Mapping[str, int]], tick: int
 ) -> bool:
-    """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}."""
-    next_by_topic = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
-    next_by_topic_id = {
-        topic_id: offsets for topic_offsets in next_by_topic for topic_id, offsets in topic_offsets.items()
-    }
+    """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}.
+
+    It has all that will ever come of a topic that was deleted and recreated.
+    """
+    next_by_topic_id: dict[str, Mapping[str, int]] = {}
+    earlier_ids: set[str] = set()
+    for topic in topics if tick > NO_TICK else ():
+        topic_offsets = next_offsets(lake, topic, tick)
+        next_by_topic_id |= topic_offsets
+        earlier_ids.update([*topic_offsets][:-1])
     return all(
         offset <= next_by_topic_id.get(topic_id, {}).get(partition, 0)
         for topic_id, offsets in end_offsets.items()
+        if topic_id not in earlier_ids
         for partition, offset in offsets.items()
     )
 

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
 from lakehouse.file_faults import written_folders
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
-from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import ingest_lease
 from lakehouse.lake.layout import misplaced_topic_message
+from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.phases import Phase, phase
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
@@ -110,7 +110,7 @@ class Ingest:
         """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
         if not self._lake.exists(self._layout.records):
             return
-        coverage = bronze.last_coverage(self._spark, self._layout.records) or TickCoverage()
+        coverage = read_bronze_coverage(self._layout)
         for topic in self._feed.topics:
             has_own_table = self._lake.exists(self._layout.own_records(topic))
             if has_own_table != (topic in self._feed.own_topics) and coverage.next_offsets(topic):
@@ -283,6 +283,9 @@ class Ingest:
         if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         self._add_new_topics(kafka_topics, [name for name in ends if name in kafka_topics])
+        # A new topic may be deleted before it is known by its id: nothing of it is there to be taken in.
+        gone_names = ends.keys() - self._state.topics.keys()
+        ends = {name: partition_ends for name, partition_ends in ends.items() if name not in gone_names}
         # Every query begins with a batch, even if no record came since the query before it ended.
         self._batch_phase.total = careful.count_offsets(*self._new_ranges(ends))
         if not self._batch_phase.total:
@@ -292,7 +295,7 @@ class Ingest:
             return
         try:
             # Spark's frame of a topic that was recreated begins where the deleted one would have gone on.
-            for part_frame, part_ends in self._batch_parts(frame, ends, is_whole=not recreated_names):
+            for part_frame, part_ends in self._batch_parts(frame, ends, is_whole=not (recreated_names or gone_names)):
                 starts, moved_ends = self._new_ranges(part_ends)
                 part_frame = coalesce_to_few_tasks(
                     part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))

@@ -136,13 +136,9 @@ class Silver:
         self._stack.enter_context(
             Lease(self._layout.lease(f"checkpoint-{checkpoint_name}"), f"checkpoint {checkpoint_name}")
         )
-        # From the last commit on: so the first batch comes at once, and brings all tables up to date.
-        start_version = self._last_data_version()
-        if start_version is None:
-            self.catch_up()
         reader = (
             self._spark.readStream.format("delta")
-            .option("startingVersion", "latest" if start_version is None else str(start_version))
+            .option("startingVersion", str(self._start_version()))
             .option("skipChangeCommits", "true")
         )
         stream = reader.load(self._layout.records)
@@ -152,10 +148,12 @@ class Silver:
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
         ).start()
 
-    def _last_data_version(self) -> int | None:
-        """Return the version of bronze's last commit with records; None if files that it added are gone.
+    def _start_version(self) -> int:
+        """Return the version of bronze from which the query reads.
 
-        They are once they were compacted, or lost a record, and older versions were removed.
+        It is the last commit with records: so the first batch comes at once, and brings all tables up to date. Where
+        older versions were removed, that commit may be gone, or files that it added. Then the tables are brought up to
+        date here, and the query reads from the commit that was the newest before: a tick that comes meanwhile is later.
         """
         path = self._layout.records
         log = commit_log_of(self._spark, path)
@@ -164,8 +162,14 @@ class Silver:
             if isinstance(content, BronzeTick) and content.operation is None:
                 actions = map(json.loads, log.lines(commit.version) or ())
                 added_files = [f"{path}/{unquote(action['add']['path'])}" for action in actions if "add" in action]
-                return commit.version if store.all_exist(added_files) else None
-        return 0
+                if store.all_exist(added_files):
+                    return commit.version
+                break
+        else:
+            if log.commit_at(0) is not None:
+                return 0  # there never was a record
+        self.catch_up()
+        return log.newest
 
     def stop_query(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""

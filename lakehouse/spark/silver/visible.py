@@ -29,18 +29,16 @@ def visible_changes(
     table = open_table.table
     if is_final(table):
         return _final_changes(open_table, after_tick, to_tick, clock)
-    if has_intervention:
-        # This also corrects what others wrote into the visible table, and not into the state.
+    table_place = open_table.state
+    commits = open_table.lake.commits(table_place, after_tick)
+    if has_intervention or commits[0].tick > after_tick:
+        # This also corrects what others wrote into the visible table, and not into the state. And after a long pause
+        # the state's log may begin later.
         table_past = Past(open_table)
         return table_past.changes_between(
             open_table.lake.read(open_table.visible.path), table_past.visible_rows(Cut(to_tick))
         )
-    table_place = open_table.state
-    versions = [
-        commit.version
-        for commit in open_table.lake.commits(table_place, after_tick)
-        if after_tick < commit.tick <= to_tick
-    ]
+    versions = [commit.version for commit in commits if after_tick < commit.tick <= to_tick]
     feed_reader = open_table.spark.read.format("delta").option("readChangeFeed", "true")
     feed = (
         feed_reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(table_place.path)
