@@ -7,12 +7,17 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from lakehouse.spark.jvm.kept import engine, keeper
+from lakehouse.process import start_mark
+from lakehouse.spark.jvm.kept import engine, keeper, private_files
 from tests.kept.conftest import IN_SESSION, WAIT, Desk, finish, has_ended
 
 LEAVE_THINGS_BEHIND = """
@@ -37,6 +42,90 @@ worker = [row[0] for row in spark.range(1).select(udf(lambda n: os.getpid())("id
 value = [spark.conf.get("spark.sql.shuffle.partitions"), tables, len(spark.sparkContext._jsc.getPersistentRDDs()),
          int(worker), os.environ.get("PYSPARK_GATEWAY_PORT")]
 """
+
+# Stands for spark-submit: it says its port at once, or after a while, and ends with its input.
+SPARK_SUBMIT = """#!{python}
+import os, struct, sys, time
+time.sleep(float(sys.argv[1]))
+path = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
+with open(path + ".new", "wb") as stream:
+    stream.write(struct.pack("!ii", 1, 1) + b"x")
+os.rename(path + ".new", path)
+sys.stdin.read()
+"""
+START = """
+import os, sys
+from pathlib import Path
+from lakehouse.spark.jvm.kept import engine
+from lakehouse.spark.jvm.kept.private_files import files_here
+claim = engine.claim_engine(files_here())
+engine.usable_engine(claim, "first")
+engine.start_engine(claim, "first", ["2"], Path(sys.argv[1]), 60, [], {}, os.open(os.devnull, os.O_RDONLY))
+"""
+
+
+@pytest.fixture
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    script = tmp_path / "spark-submit"
+    script.write_text(SPARK_SUBMIT.format(python=sys.executable))
+    script.chmod(0o700)
+    yield script
+    for left in keepers_of(script):
+        left.kill()
+
+
+def keepers_of(script: Path) -> list[psutil.Process]:
+    keepers = [one for one in psutil.process_iter(["cmdline"]) if keeper.__file__ in (one.info["cmdline"] or ())]
+    return [one for one in keepers if str(script) in one.info["cmdline"][-1]]
+
+
+def start_fake(claim: engine.EngineClaim, key: str, seconds: int, script: Path) -> engine.KeptEngine | None:
+    scratch_lock = os.open(os.devnull, os.O_RDONLY)
+    try:
+        return engine.start_engine(claim, key, [str(seconds)], script, 60, [], {}, scratch_lock)
+    finally:
+        os.close(scratch_lock)
+
+
+def test_an_engine_of_a_command_that_was_killed_meanwhile_is_not_taken(spark_submit: Path) -> None:
+    first = subprocess.Popen([sys.executable, "-c", START, str(spark_submit)])
+    while not (keepers := keepers_of(spark_submit)):
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    files = private_files.files_here()
+    claim = engine.claim_engine(files)
+    assert claim is not None
+    assert engine.usable_engine(claim, "second") is None
+    own = start_fake(claim, "second", 4, spark_submit)
+    assert own is not None
+    assert own.key == "second"
+    assert has_ended(keepers[0].pid)
+    assert own.start == start_mark(own.keeper_pid) != ""
+    found = engine.find_engine(files)
+    assert found == own
+    own.end()
+    claim.give_up()
+
+
+def test_a_keeper_ends_with_a_start_that_fails(spark_submit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = engine.claim_engine(private_files.files_here())
+    assert claim is not None
+    engine.usable_engine(claim, "key")
+
+    def interrupt(files: private_files.EngineFiles) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "find_engine", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            start_fake(claim, "key", 60, spark_submit)
+    assert keepers_of(spark_submit) == []
+    monkeypatch.setattr(engine, "START_TIMEOUT_SECONDS", 0.5)
+    assert start_fake(claim, "key", 60, spark_submit) is None
+    assert keepers_of(spark_submit) == []
+    claim.give_up()
 
 
 @pytest.mark.rotated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import subprocess
@@ -15,10 +16,11 @@ import pytest
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.settings.config import Settings, load
-from lakehouse.spark.jvm.kept import choice, engine, private_files
+from lakehouse.spark.jvm.kept import choice, client, engine, private_files
 from lakehouse.spark.jvm.kept.client import scratch_folders
 from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.kept.scratch import Scratch
+from lakehouse.spark.jvm.session.launch import properties_file
 from lakehouse.spark.jvm.session.session import java_options
 
 
@@ -208,3 +210,37 @@ def test_the_kernel_frees_the_lock_of_a_process_that_dies(tmp_path: Path, monkey
     assert engine.client_pid(files) == os.getpid()
     taken.release()
     assert engine.client_pid(files) is None
+
+
+@pytest.mark.parametrize("place", ["lock", "client", "log"])
+def test_a_place_that_cannot_be_written_to_costs_only_the_kept_engine(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(client, "hash_of_start", lambda *_: "key")
+    files = private_files.files_here()
+    open_file = os.open
+
+    def refuse(path: Any, *arguments: Any, **named: Any) -> int:
+        if path == getattr(files, place):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return open_file(path, *arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        assert client.connect_to_engine({}, 60, properties_file, "pyspark-shell") is None
+    assert caplog.messages == [f"Spark is not kept: {getattr(files, place)}: Read-only file system"]
+    claim = engine.claim_engine(files)
+    assert claim is not None, "it was given up"
+    claim.give_up()
+
+
+def test_a_java_that_does_not_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(client, "hash_of_start", lambda *_: "key")
+    monkeypatch.setattr(engine, "start_engine", lambda *_: None)
+    assert client.connect_to_engine({}, 60, properties_file, "pyspark-shell") is None
+    log = private_files.files_here().log
+    assert caplog.messages == [f"Spark is not kept: its Java did not start; {log} has what it printed."]

@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lakehouse.errors import StorageError
+from lakehouse.errors import StorageError, reason_of_error
 from lakehouse.spark.jvm.kept import engine as engines
 from lakehouse.spark.jvm.kept.choice import is_for_notebook
 from lakehouse.spark.jvm.kept.engine import EngineClaim, KeptEngine
@@ -46,32 +46,30 @@ def connect_to_engine(
     """
     try:
         claim = engines.claim_engine(files := files_here(for_notebook=is_for_notebook()))
-    except StorageError as error:
-        _log.warning(f"Spark is not kept: {error}")
+    except (StorageError, OSError) as error:
+        _warn_not_kept(error)
         return None
     if claim is None:
         user = engines.client_pid(files)
         if user != os.getpid():  # or this process has stopped Spark's context, and makes the next in the same Java
             _log.warning(f"the kept Spark of this folder is in use by process {user}: this process starts its own.")
         return None
-    key = hash_of_start(settings, keep_seconds, os.environ)
-    if (engine := engines.usable_engine(claim, key)) is None:
-        scratch = open_scratch()
-        with properties(scratch.settings(settings), scratch.folder) as properties_file:
-            engine = engines.start_engine(
-                claim,
-                key,
-                engines.submit_arguments(properties_file, own_arguments),
-                _spark_home() / "bin/spark-submit",
-                keep_seconds,
-                scratch_folders(settings, os.environ, scratch),
-                scratch.environ(settings, os.environ),
-                scratch.lock,
-            )
-        os.close(scratch.lock)  # the keeper has it
+    try:
+        key = hash_of_start(settings, keep_seconds, os.environ)
+        engine = engines.usable_engine(claim, key)
         if engine is None:
-            claim.give_up()
-            return None
+            engine = _start_engine(claim, key, settings, keep_seconds, properties, own_arguments)
+    except OSError as error:
+        claim.give_up()
+        _warn_not_kept(error)
+        return None
+    except BaseException:
+        claim.give_up()
+        raise
+    if engine is None:
+        claim.give_up()
+        _log.warning(f"Spark is not kept: its Java did not start; {files.log} has what it printed.")
+        return None
     try:
         _connect(engine)
         session = _new_session()
@@ -83,6 +81,37 @@ def connect_to_engine(
     _engines_in_use[:] = [engine]
     atexit.register(_release_engine, claim, engine, os.getpid())
     return session
+
+
+def _start_engine(
+    claim: EngineClaim,
+    key: str,
+    settings: Mapping[str, str],
+    keep_seconds: float,
+    properties: Callable[[Mapping[str, str], Path | None], AbstractContextManager[Path]],
+    own_arguments: str,
+) -> KeptEngine | None:
+    """Start an engine with a folder for what its Java writes; None if Java did not start. Raises OSError."""
+    scratch = open_scratch()
+    try:
+        with properties(scratch.settings(settings), scratch.folder) as properties_file:
+            return engines.start_engine(
+                claim,
+                key,
+                engines.submit_arguments(properties_file, own_arguments),
+                _spark_home() / "bin/spark-submit",
+                keep_seconds,
+                scratch_folders(settings, os.environ, scratch),
+                scratch.environ(settings, os.environ),
+                scratch.lock,
+            )
+    finally:
+        os.close(scratch.lock)  # the keeper has it
+
+
+def _warn_not_kept(error: Exception) -> None:
+    file = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+    _log.warning(f"Spark is not kept: {file}{reason_of_error(error)}")
 
 
 def kill_engine_in_use() -> None:

@@ -36,12 +36,16 @@ FREE_BYTES_MIN = 64 * 1024 * 1024  # less on a disk is full: the smallest shuffl
 
 @dataclass(frozen=True)
 class KeptEngine:
-    """An engine whose keeper is alive. key: the hash of what it was started with. started: in seconds since 1970."""
+    """An engine whose keeper is alive. key: the hash of what it was started with. started: in seconds since 1970.
+
+    start: the keeper's `lakehouse.process.start_mark`.
+    """
 
     files: EngineFiles
     keeper_pid: int
     java_pid: int
     started: float
+    start: str
     port: int
     secret: str = field(repr=False)
     key: str
@@ -50,7 +54,7 @@ class KeptEngine:
 
     def keeper_process(self) -> psutil.Process | None:
         """Return the keeper's process; None if it is gone, or its pid belongs to another one."""
-        return identify_process(self.keeper_pid, self.started, keeper.__file__)
+        return identify_process(self.keeper_pid, self.started, keeper.__file__, self.start)
 
     def is_answering(self) -> bool:
         """Say whether its Java takes the secret: not if it hangs, or if another program has its port."""
@@ -82,8 +86,9 @@ def find_engine(files: EngineFiles) -> KeptEngine | None:
     state = read_private(files.state) or {}
     try:
         engine = KeptEngine(
-            files, int(state["keeper"]), int(state["java"]), float(state["started"]), int(state["port"]),
-            str(state["secret"]), str(state["key"]), str(state["folder"]), float(state["keep_seconds"]),
+            files, int(state["keeper"]), int(state["java"]), float(state["started"]), str(state["start"]),
+            int(state["port"]), str(state["secret"]), str(state["key"]), str(state["folder"]),
+            float(state["keep_seconds"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None
@@ -186,8 +191,8 @@ def start_engine(
     files = claim.files
     start: dict[str, Any] = {
         "command": [str(spark_submit), *arguments],
-        "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "key": key,
-        "keep_seconds": keep_seconds, "owner": owner_of_process(psutil.Process()),
+        "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "client_pid": os.getpid(),
+        "key": key, "keep_seconds": keep_seconds, "owner": owner_of_process(psutil.Process()),
         "folders": [str(files.folder), *scratch], "free_bytes_min": FREE_BYTES_MIN,
     }  # fmt: skip
     files.state.unlink(missing_ok=True)
@@ -199,18 +204,23 @@ def start_engine(
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, **variables}, pass_fds=(scratch_lock,),
         )  # fmt: skip
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while keeper_process.poll() is None and time.monotonic() < deadline:
-        if (engine := find_engine(files)) is not None:
-            return engine
-        time.sleep(keeper.START_POLL_SECONDS)
-    keeper_process.terminate()
-    keeper_process.wait()
-    return None
+    engine = None
+    try:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while engine is None and keeper_process.poll() is None and time.monotonic() < deadline:
+            time.sleep(keeper.START_POLL_SECONDS)
+            # The keeper of a command that was killed while Java started may write a file, too, of another start.
+            if (found_engine := find_engine(files)) is not None and found_engine.keeper_pid == keeper_process.pid:
+                engine = found_engine
+    finally:
+        if engine is None:
+            keeper_process.terminate()
+            keeper_process.wait()
+    return engine
 
 
-def owner_of_process(process: psutil.Process) -> tuple[int, float] | None:
-    """Return the pid and start time of the part of Airflow that a process belongs to; None outside of Airflow.
+def owner_of_process(process: psutil.Process) -> int | None:
+    """Return the pid of the part of Airflow that a process belongs to; None outside of Airflow.
 
     That is the highest of its parents with the mark that it has itself.
     """
@@ -219,7 +229,7 @@ def owner_of_process(process: psutil.Process) -> tuple[int, float] | None:
         for parent in process.parents():
             with suppress(psutil.Error):
                 if parent.environ().get(SUPERVISED_BY) == mark:
-                    owner = (parent.pid, parent.create_time())
+                    owner = parent.pid
     return owner
 
 

@@ -42,16 +42,18 @@ def main(argument: str) -> None:
     start: dict[str, Any] = json.loads(argument)
     signal.signal(signal.SIGTERM, _exit_on_signal)
     started = psutil.Process().create_time()
-    java_process, answer = _start_java(start["command"])
+    owner = _find_owner(start["owner"])
+    java_process, answer = _start_java(start)
     try:
         if answer is not None:
             port, secret = answer
             state = {
-                "keeper": os.getpid(), "started": started, "java": java_process.pid, "port": port, "secret": secret,
-                "key": start["key"], "folder": str(Path.cwd()), "keep_seconds": start["keep_seconds"],
+                "keeper": os.getpid(), "started": started, "start": own_start_mark(), "java": java_process.pid,
+                "port": port, "secret": secret, "key": start["key"], "folder": str(Path.cwd()),
+                "keep_seconds": start["keep_seconds"],
             }  # fmt: skip
             _write_private(Path(start["state"]), json.dumps(state))
-            _wait_for_end(java_process, start, port, secret)
+            _wait_for_end(java_process, start, owner, port, secret)
     finally:
         _remove_state_file(Path(start["state"]))
         java_process.stdin.close()  # type: ignore[union-attr]
@@ -62,27 +64,51 @@ def main(argument: str) -> None:
             java_process.wait()
 
 
-def _start_java(command: list[str]) -> tuple[subprocess.Popen[bytes], tuple[int, str] | None]:
-    """Start Java; return it with its port and secret, None if it ended."""
+def _start_java(start: dict[str, Any]) -> tuple[subprocess.Popen[bytes], tuple[int, str] | None]:
+    """Start Java; return it with its port and secret. They are None if it ended, or nobody waits for it any more."""
     with tempfile.TemporaryDirectory(prefix="lakehouse-engine-") as folder:
         answer_file = Path(folder, "gateway")
         variables = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer_file)}
-        java_process = subprocess.Popen(command, stdin=subprocess.PIPE, env=variables)
-        while java_process.poll() is None:
-            if answer_file.is_file():
-                return java_process, _read_answer(answer_file.read_bytes())
-            time.sleep(START_POLL_SECONDS)
+        java_process = subprocess.Popen(start["command"], stdin=subprocess.PIPE, env=variables)
+        try:
+            while java_process.poll() is None and _is_client(start["client_pid"], Path(start["client"])):
+                if answer_file.is_file():
+                    return java_process, _read_answer(answer_file.read_bytes())
+                time.sleep(START_POLL_SECONDS)
+        except BaseException:  # SIGTERM: a Java that hangs would not see that its input has ended
+            java_process.kill()
+            raise
     return java_process, None
 
 
-def _wait_for_end(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: int, secret: str) -> None:
+def own_start_mark() -> str:
+    """Return this process's `lakehouse.process.start_mark`, which can't be imported here."""
+    try:
+        ticks = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {ticks}"
+    except OSError:
+        return ""
+
+
+def _is_client(pid: int, client_file: Path) -> bool:
+    """Say whether the command that started this keeper still has the scope: another has it after that one died."""
+    with suppress(OSError, ValueError, KeyError):
+        return bool(json.loads(client_file.read_text(encoding="utf-8"))["pid"] == pid)
+    return False
+
+
+def _wait_for_end(
+    java_process: subprocess.Popen[bytes], start: dict[str, Any], owner: psutil.Process | None, port: int, secret: str
+) -> None:
     """Return when the engine has to end, with the lock held: nobody takes it up any more."""
     state_file, client_file = Path(start["state"]), Path(start["client"])
     lock_handle = os.open(start["lock"], os.O_RDWR | os.O_CREAT, 0o600)
     collected_at = 0.0
     while java_process.poll() is None:
         fcntl.flock(lock_handle, fcntl.LOCK_EX)  # waits while a command uses the engine
-        if client_file.exists() or not _is_own_state(state_file) or not _is_alive(start["owner"]):
+        if client_file.exists() or not _is_own_state(state_file):
+            return
+        if start["owner"] is not None and not _is_alive(owner):
             return
         if any(_free_bytes(folder) < start["free_bytes_min"] for folder in start["folders"]):
             return  # no command could use it, and it gives back what it has written
@@ -141,14 +167,17 @@ def _is_own_state(state_file: Path) -> bool:
     return False
 
 
-def _is_alive(owner: tuple[int, float] | None) -> bool:
-    """Say whether a process, by its pid and start time, still runs; an engine without an owner needs none."""
-    if owner is None:
-        return True
-    pid, started = owner
+def _find_owner(pid: int | None) -> psutil.Process | None:
+    """Return the process whose end ends the engine: it started the command that started this one."""
     with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return bool(process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE)
+        return None if pid is None else psutil.Process(pid)
+    return None
+
+
+def _is_alive(owner: psutil.Process | None) -> bool:
+    """Say whether a process still runs, and not another one of its number."""
+    with suppress(psutil.Error):
+        return owner is not None and owner.is_running() and owner.status() != psutil.STATUS_ZOMBIE
     return False
 
 
