@@ -21,8 +21,10 @@ OWN_KAFKA_OPTIONS = {
     "auto.offset.reset": "leave it out: lakehouse starts where the lake ends",
 }
 PORT_MAX = 65535
+BITS_MAX = 1_024  # Python writes no number of more than 4,300 digits
 LONG_MAX = 2**63 - 1  # Spark reads numbers of records and bytes as Java's long
 SECONDS_MAX = 1_000_000_000  # 31 years: Spark and Python take no timeout that is far longer
+SURROGATE = re.compile(r"[\ud800-\udfff]")  # no program takes one; JSON can write it
 STORE_OPTIONS = ("endpoint", "region", "path_style", "access_key", "secret_key", "session_token")
 ROLES = ("admin", "op", "user", "viewer")
 OWN_AIRFLOW_OPTIONS = {
@@ -43,12 +45,15 @@ OWN_AIRFLOW_OPTIONS = {
 }
 
 
-def check_no_nul(value: object) -> None:
-    """Refuse a text with a character NUL, also inside of a list or a table: no path and no program takes it."""
+def check_writable(value: object) -> None:
+    """Refuse what no program takes, also inside of a list or a table: a character NUL, a number too long to write."""
     if isinstance(value, str) and "\0" in value:
         raise WrongValue("found a character NUL (\\u0000); expected text without one")
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        check_no_nul(part)
+    if isinstance(value, int) and value.bit_length() > BITS_MAX:
+        raise WrongValue(f"found a number of {value.bit_length():,} bits; expected one of at most 64")
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        check_writable(part)
 
 
 def check_local_path(value: object) -> str:
@@ -162,6 +167,8 @@ def check_options(value: object) -> dict[str, str]:
                 f"found {type(option_value).__name__} for {name}; expected text, a number or true/false", name
             )
         option_texts[name] = str(option_value).lower() if isinstance(option_value, bool) else str(option_value)
+        if SURROGATE.search(name + option_texts[name]):
+            raise WrongValue(f"found half of a surrogate pair (\\ud800 to \\udfff) for {name!a}; expected text")
     return option_texts
 
 

@@ -54,7 +54,7 @@ from typing import Any
 from lakehouse.errors import ConfigError, reason_of_error
 from lakehouse.file_faults import describe_misread_path, resolve_path
 from lakehouse.settings import checks
-from lakehouse.settings.check_value import WrongValue
+from lakehouse.settings.check_value import Check, WrongValue
 from lakehouse.settings.checks import CHECKS
 from lakehouse.settings.registry import check_together
 from lakehouse.settings.sections import (
@@ -78,6 +78,7 @@ __all__ = [
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
+FILE_ENDINGS = (".py", ".sql")  # of a file that declares an application
 AIRFLOW_HOME = ".lakehouse/airflow"  # beside the settings file: one Airflow serves a project with all its lakes
 PREFIX = "LAKEHOUSE_"
 
@@ -122,6 +123,9 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
         raise ConfigError(
             f"{path}: no such file; expected a settings file. Create it, or leave the option out for the defaults."
         )
+    if os.path.lexists(settings_file) and not settings_file.is_file():  # the defaults would be another, empty lake
+        kind = "a folder" if settings_file.is_dir() else "no file" if settings_file.exists() else "a link to nothing"
+        raise ConfigError(f"{settings_file}: found {kind}; expected a settings file. Mend it, or remove it.")
     section_values: dict[str, dict[str, Any]] = {section: {} for section in CHECKS}
     if settings_file.is_file():
         base_folder = settings_file.parent
@@ -185,10 +189,21 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
 
 def _absolute_application(app: str | None, folder: Path) -> str | None:
     """Return an application with the absolute path of its file; a module is returned unchanged."""
-    if app is None or not app.partition(":")[0].endswith((".py", ".sql")):
+    if app is None:
+        return None
+    location, name = split_application(app)
+    if not location.endswith(FILE_ENDINGS):
         return app
-    file_path, colon_text, app_name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
-    return f"{resolve_path(file_path, folder)}{colon_text}{app_name}"
+    return f"{resolve_path(location, folder)}{':' if name else ''}{name}"
+
+
+def split_application(app: str) -> tuple[str, str]:
+    """Return the file or module of an application, and its name in there, empty if none is given.
+
+    A folder of the file may have a colon in its name.
+    """
+    location, _, name = ("", "", "") if app.endswith(FILE_ENDINGS) else app.rpartition(":")
+    return (location, name) if location else (app, "")
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
@@ -201,7 +216,9 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
         raise ConfigError(
             f"{source}:{line_number}: not valid TOML: {match[1] if match else error}. {checks.HINT_TOML}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{source}: lists or tables in each other without an end; expected a few.") from None
+    except (OSError, ValueError) as error:  # a number of 5,000 digits, too
         raise ConfigError(
             f"{source}: can't be read: {reason_of_error(error)}. Expected a UTF-8 text file in TOML."
         ) from None
@@ -226,8 +243,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
                     f"{_suggest_names(key, CHECKS[section])}"
                 )
             try:
-                checks.check_no_nul(value)
-                values[section][key] = CHECKS[section][key](value)
+                values[section][key] = _check_value(CHECKS[section][key], value)
             except WrongValue as wrong_value:
                 if wrong_value.key:
                     place_in_file = f"{source}:{find_line(toml_text, f'{section}.{key}', wrong_value.key)}"
@@ -245,11 +261,20 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
         section, key = settings_by_variable[variable_name]
         try:
             check = CHECKS[section][key]
-            values[section][key] = check(
-                variable_text if check in checks.TAKE_RAW_TEXT else _parse_variable(variable_text)
+            values[section][key] = _check_value(
+                check, variable_text if check in checks.TAKE_RAW_TEXT else _parse_variable(variable_text)
             )
         except WrongValue as wrong_value:
             raise ConfigError(f"environment variable {variable_name}: {wrong_value}") from None
+
+
+def _check_value(check: Check, value: object) -> Any:
+    """Return a setting's value as it is used. Raises WrongValue."""
+    try:
+        checks.check_writable(value)
+        return check(value)
+    except RecursionError:
+        raise WrongValue("found lists or tables in each other without an end; expected a few") from None
 
 
 def _refuse_likely_setting(variable_name: str, known_names: Iterable[str]) -> None:
@@ -287,7 +312,7 @@ def _parse_variable(text: str) -> object:
     """Return a variable's text as a number or a JSON object if it is one, else the text unchanged."""
     try:
         parsed_value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return parsed_value if isinstance(parsed_value, dict | int | float) and not isinstance(parsed_value, bool) else text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.run.start.application import find_app, load_app
+from lakehouse.run.start.application import find_app, folder_of_app, load_app
 
 PLANES = """
 import lakehouse as lh
@@ -55,3 +55,10 @@ def test_a_file_does_not_replace_an_installed_module(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import json\nimport lakehouse as lh\nassert json.dumps(1) == '1'\n")
     with pytest.raises(LakehouseError, match="declares no application"):
         find_app(str(tmp_path / "app.py"))
+
+
+def test_a_folder_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
+    target = write(tmp_path / "2026-01-01T10:00", "orders")
+    for written in (target, f"{target}:app"):
+        assert find_app(written).location == target
+        assert folder_of_app(written) == Path(target).parent

@@ -91,6 +91,32 @@ def test_a_home_folder_of_nobody_is_no_trace(tmp_path: Path, monkeypatch: pytest
         cache_folder()
 
 
+@pytest.mark.parametrize("kind", ["a folder", "a link to nothing", "no file"])
+def test_a_settings_file_that_is_none_is_not_passed_over(tmp_path: Path, kind: str) -> None:
+    """The defaults would be a new, empty lake."""
+    file = tmp_path / "lakehouse.toml"
+    if kind == "a folder":
+        file.mkdir()
+    else:
+        file.symlink_to("/dev/null" if kind == "no file" else tmp_path / "unmounted" / "lakehouse.toml")
+    with pytest.raises(ConfigError) as refused:
+        load(environ={}, start=tmp_path)
+    assert str(refused.value) == f"{file}: found {kind}; expected a settings file. Mend it, or remove it."
+
+
+@pytest.mark.parametrize("path", ["", "  "])
+def test_an_empty_path_is_not_the_current_folder(path: str) -> None:
+    with pytest.raises(ConfigError, match=f"found '{path}' as the lake's path; expected a folder"):
+        Lake(path)
+
+
+@pytest.mark.parametrize("app", ["app.py", "app.py:app", "app.sql", "app.sql:app"])
+def test_a_folder_of_the_application_may_have_a_colon(tmp_path: Path, app: str) -> None:
+    folder = tmp_path / "2026-01-01T10:00"
+    for written in (f"{folder.name}/{app}", f"{folder}/{app}"):
+        assert load(environ={"LAKEHOUSE_LAKE_APP": written}, start=tmp_path).lake.app == f"{folder}/{app}"
+
+
 def test_a_link_that_leads_back_to_itself_is_no_trace(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")

@@ -37,3 +37,29 @@ def test_a_mistyped_setting_is_refused_with_the_likely_one(tmp_path: Path, name:
 def test_variables_of_others_are_left_alone(tmp_path: Path) -> None:
     environ = {"LAKEHOUSE_CACHE": "a", "lakehouse_run_id": "7", "LAKEHOUSE_OWNER": "b", "kafka_port": "many", "": ""}
     assert load(environ=environ, start=tmp_path) == load(environ={}, start=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("kafka.port", "[" * 100_000),
+        ("kafka.port", "9" * 5_000),
+        ("kafka.port", "0x" + "f" * 20_000),
+        ("spark.options", "[" * 100_000),
+        ("spark.options", '{"a" = ' * 500 + "1" + "}" * 500),
+        ("spark.options", '{"a" = 0x' + "f" * 20_000 + "}"),
+        ("spark.options", '{"a" = ' + "9" * 5_000 + "}"),
+        ("spark.options", '{"a" = "\\u0000"}'),
+        ("spark.options", '{"a" = "\\ud800"}'),
+        ("spark.options", '{"\\udfff" = "a"}'),
+        ("spark.options", '{"\\u0000" = "a"}'),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_no_trace(tmp_path: Path, setting: str, text: str) -> None:
+    section, _, key = setting.partition(".")
+    name = f"LAKEHOUSE_{section}_{key}".upper()
+    with pytest.raises(ConfigError, match=f"environment variable {name}: "):
+        load(environ={name: text.replace(" = ", ": ")}, start=tmp_path)
+    (tmp_path / "lakehouse.toml").write_text(f"[{section}]\n{key} = {text}\n")
+    with pytest.raises(ConfigError, match=r"lakehouse\.toml"):
+        load(environ={}, start=tmp_path)

@@ -25,6 +25,7 @@ from lakehouse.plan.refused.place import in_file
 from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.plan.table import Table
 from lakehouse.run.start.wrong_line import error_place, located_message
+from lakehouse.settings.config import FILE_ENDINGS, split_application
 
 _folders: list[str] = []  # that of the file that was loaded last, where Python looks for modules
 _names_from_beside: set[str] = set()  # of the modules that it imported from there
@@ -43,7 +44,7 @@ class LoadedApp:
     @property
     def file(self) -> Path | None:
         """The file of Python or SQL; None for a module."""
-        return Path(self.location) if self.location.endswith((".py", ".sql")) else None
+        return Path(self.location) if self.location.endswith(FILE_ENDINGS) else None
 
 
 def load_app(target: str) -> App:
@@ -56,7 +57,7 @@ def load_app(target: str) -> App:
 
 def find_app(target: str) -> LoadedApp:
     """Return the application that `target` names, with its place; see `load_app`."""
-    location, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    location, name = split_application(target)
     module = _load_target(location, f"application {target!r}")
     # An application with two names counts once.
     apps_by_id = {
@@ -103,8 +104,8 @@ def _describe_missing_app(module: ModuleType, location: str, name: str, app_name
 
 def folder_of_app(target: str) -> Path:
     """Return the folder of the file that `target` names; it is not loaded. Raises ConfigError for a missing module."""
-    location = target.rpartition(":")[0] or target
-    if location.endswith((".py", ".sql")):
+    location, _ = split_application(target)
+    if location.endswith(FILE_ENDINGS):
         return Path(location).absolute().parent
     if "" not in sys.path:
         sys.path.append("")

@@ -35,6 +35,8 @@ class Opened:
         if settings is None:
             environ = dict(os.environ)
             if path is not None:
+                if not str(path).strip():  # as of a variable that is not set: it would be the current folder
+                    raise ConfigError(f"found {str(path)!r} as the lake's path; expected a folder, or a store's URI.")
                 # As a variable, so that the folders beside the lake by default (the broker's) follow it.
                 environ[f"{PREFIX}LAKE_PATH"] = str(path) if is_remote(str(path)) else str(resolve_path(path))
             settings = load(Path(config) if config is not None else None, environ)
