@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -25,12 +25,18 @@ CREATED_TOLERANCE_SECONDS = 5.0
 EXEC_SECONDS = 2.0
 
 
-def spawn_child(command: list[str], output: Path, outlive: bool, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start ``command`` with its output in the file ``output``. Raises OSError.
+def spawn_child(
+    command: list[str],
+    output: Path,
+    outlive: bool,
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` with its output in the file ``output``, which only this user can read. Raises OSError.
 
     ``outlive``: the child keeps running when this process ends. Otherwise Linux ends the child (SIGTERM) as soon as
     this process is gone, killed or not; on other systems the caller has to end it. ``folder``: the child's current
-    folder; default: this process's.
+    folder; default: this process's. ``variables``: further ones of its environment.
     """
     started = threading.Event()
     started_children: list[subprocess.Popen[bytes]] = []
@@ -38,13 +44,15 @@ def spawn_child(command: list[str], output: Path, outlive: bool, folder: Path | 
 
     def run() -> None:
         try:
-            with output.open("wb") as output_stream:
+            with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output_stream:
+                os.fchmod(output_stream.fileno(), 0o600)  # of an earlier version; Java repeats options with passwords
                 child_process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=output_stream,
                     stderr=subprocess.STDOUT,
                     cwd=folder,
+                    env={**os.environ, **(variables or {})},
                     # Ctrl-C in the terminal must reach only the parent, which stops its clients first.
                     start_new_session=True,
                     # The hook only calls prctl, which is safe after a fork.

@@ -25,7 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 SETUP_FOLDER = Path(__file__).resolve().parent
@@ -36,6 +37,7 @@ EXTRA_KINDS = ("s3", "s3proxy", "registry")
 JAVA_OLDEST = 17
 SAY_SECONDS = 4.0
 LINES_SHOWN = 15
+NEW = ".new-"  # the beginning of the names of folders that are not complete yet
 
 
 class ResolveError(Exception):
@@ -50,15 +52,41 @@ def find_java() -> str:
     if java_path is None:
         searched_places = f"JAVA_HOME={java_home}" if java_home else "the PATH"
         raise ResolveError(f"Found no java in {searched_places}; expected Java {JAVA_OLDEST} or newer. {advice}")
-    process = subprocess.run([java_path, "-version"], capture_output=True, text=True, check=False)
-    version_output = (process.stderr + process.stdout).strip()
-    version_match = re.search(r'version "(?:1\.)?(\d+)', version_output)
+    found_version = version_line(java_path)
+    version_match = re.search(r'version "(?:1\.)?(\d+)', found_version)
     if version_match is None or int(version_match[1]) < JAVA_OLDEST:
-        version_line = next(
-            (line for line in version_output.splitlines() if "version" in line), version_output or "no answer"
-        )
-        raise ResolveError(f"Found {java_path}: {version_line}; expected Java {JAVA_OLDEST} or newer. {advice}")
+        raise ResolveError(f"Found {java_path}: {found_version}; expected Java {JAVA_OLDEST} or newer. {advice}")
     return java_path
+
+
+def version_line(java_path: str) -> str:
+    """Return the line in which a Java says its version; all that it says if there is none."""
+    process = subprocess.run([java_path, "-version"], capture_output=True, text=True, check=False)
+    output = without_variables(process.stderr + process.stdout).strip()
+    lines = output.splitlines()
+    return next((line for word in ('version "', "version") for line in lines if word in line), output or "no answer")
+
+
+def without_variables(output: str) -> str:
+    """Return what a Java printed without the lines in which it repeats variables with options: they may hold passwords.
+
+    They are JDK_JAVA_OPTIONS, JAVA_TOOL_OPTIONS and _JAVA_OPTIONS.
+    """
+    return "\n".join(line for line in output.splitlines() if not line.startswith(("Picked up ", "NOTE: Picked up ")))
+
+
+@contextmanager
+def locked_folder(target: Path) -> Iterator[None]:
+    """Hold the lock of a folder, made if it is not there, and remove what processes that were killed left in it.
+
+    Of two runs at once, the second finds the work done.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    with (target / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left_folder in target.glob(f"{NEW}*/"):
+            shutil.rmtree(left_folder, ignore_errors=True)
+        yield
 
 
 def resolve_jars(target: Path, kinds: Sequence[str] = NEEDED_KINDS) -> bool:
@@ -67,10 +95,8 @@ def resolve_jars(target: Path, kinds: Sequence[str] = NEEDED_KINDS) -> bool:
     A folder appears complete or not at all: the jars are gathered beside it and renamed. Raises ResolveError, also for
     jars that were changed since they were fetched.
     """
-    target.mkdir(parents=True, exist_ok=True)
     expected_checksums = _expected_checksums(kinds)
-    with (target / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs at once, the second finds the work done
+    with locked_folder(target):
         stamp_file = target / ("stamp.json" if kinds == NEEDED_KINDS else f"stamp-{'-'.join(kinds)}.json")
         if differences := _describe_differences(_checksums_in(target, kinds), expected_checksums):
             if _stamped_digest(stamp_file) == jars_digest():  # somebody has changed the jars since
@@ -86,7 +112,7 @@ def resolve_jars(target: Path, kinds: Sequence[str] = NEEDED_KINDS) -> bool:
             return False
         java_path, ivy_jar = find_java(), _find_ivy_jar()
         stamp_file.unlink(missing_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=target) as folder_name:
+        with tempfile.TemporaryDirectory(prefix=NEW, dir=target) as folder_name:
             new_folder = Path(folder_name)
             _retrieve_jars(java_path, ivy_jar, new_folder, target / "ivy-cache", kinds)
             if differences := _describe_differences(_checksums_in(new_folder, kinds), expected_checksums):
@@ -105,8 +131,7 @@ def resolve_jars(target: Path, kinds: Sequence[str] = NEEDED_KINDS) -> bool:
 
 def lock_jars(target: Path) -> None:
     """Write checksums.txt from what Ivy fetches now, into a folder of its own. Raises ResolveError."""
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".lock-", dir=target) as folder_name:
+    with locked_folder(target), tempfile.TemporaryDirectory(prefix=NEW, dir=target) as folder_name:
         kinds = (*NEEDED_KINDS, *EXTRA_KINDS)
         _retrieve_jars(find_java(), _find_ivy_jar(), Path(folder_name), Path(folder_name) / "ivy-cache", kinds)
         checksums = _checksums_in(Path(folder_name), kinds)
@@ -238,7 +263,11 @@ def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path,
 
 
 def _describe_failure(kind: str, exit_code: int, log_text: str) -> str:
-    log_lines = [line.strip() for line in log_text.splitlines() if line.strip() and set(line.strip()) - set(".:")]
+    log_lines = [
+        line.strip()
+        for line in without_variables(log_text).splitlines()
+        if line.strip() and set(line.strip()) - set(".:")
+    ]
     last_lines = "\n".join(f"    {line}" for line in log_lines[-LINES_SHOWN:])
     return (
         f"Apache Ivy could not fetch the {kind} jars (exit code {exit_code}). Expected: every dependency of "

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 from lakehouse.errors import ConfigError
-from lakehouse.setup.jars import find_java
+from lakehouse.setup.jars import NEW, find_java, locked_folder, without_variables
 
 SOURCES = Path(__file__).with_name("java")
 LOG_STORE = SOURCES / "ConditionalPutLogStore.java"
@@ -36,8 +36,7 @@ def build_log_store(jars_target: Path) -> bool:
     jar = log_store_jar(jars_target)
     if jar.is_file():
         return False
-    jar.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=jar.parent) as folder_name:
+    with locked_folder(jar.parent), tempfile.TemporaryDirectory(prefix=NEW, dir=jar.parent) as folder_name:
         folder = Path(folder_name)
         class_path = os.pathsep.join([f"{_pyspark_jars()}/*", f"{jars_target / 'spark'}/*"])
         compiling = subprocess.run(
@@ -51,8 +50,9 @@ def build_log_store(jars_target: Path) -> bool:
         )
         class_files = sorted(folder.rglob("*.class"))
         if compiling.returncode != 0 or not class_files:
+            last_words = without_variables(compiling.stderr or compiling.stdout).strip()[-600:]
             raise ConfigError(
-                f"{LOG_STORE.name} can't be compiled: {(compiling.stderr or compiling.stdout).strip()[-600:]}. "
+                f"{LOG_STORE.name} can't be compiled: {last_words}. "
                 "Expected the jars of Spark and Delta of this version: run `lakehouse setup` first."
             )
         new_jar = folder / "new.jar"

@@ -36,7 +36,7 @@ def fetch_registry(jars_target: Path) -> bool:
         return False
     jars.resolve_jars(jars_target, (KIND,))
     archive = next((jars_target / KIND).glob("*.tar.gz"))
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=jars_target) as folder_name:
+    with jars.locked_folder(jars_target), tempfile.TemporaryDirectory(prefix=jars.NEW, dir=jars_target) as folder_name:
         new_folder = Path(folder_name) / "unpacked"
         try:
             with tarfile.open(archive) as files:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +86,33 @@ def test_a_damaged_lake_is_a_problem_and_the_other_checks_are_made(tmp_path: Pat
     found = examined(tmp_path)
     assert only(found["lake"]).state == "problem"
     assert "kept spark" in found
+
+
+def test_java_says_its_version_and_not_the_options_that_it_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"):
+        monkeypatch.setenv(name, f"-Dlakehouse.version={CANARY}")
+    found = examined(tmp_path)
+    assert ' version "' in only(found["java"]).found
+    assert CANARY not in as_report([item for items in found.values() for item in items])
+    arguments = tmp_path / "java.args"
+    arguments.write_text(f"-Dlakehouse.password={CANARY}")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"@{arguments}")  # as docs/configuration.md says
+    process = subprocess.run(["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True)
+    assert f"lakehouse.password = {CANARY}" in process.stderr
+    assert f"Picked up JDK_JAVA_OPTIONS: @{arguments}\n" in process.stderr
+
+
+def test_the_locale_of_java_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert only(examined(tmp_path)["locale"]).state == "ok"
+    monkeypatch.setenv("LC_ALL", "C")  # which Python has read before
+    item = only(examined(tmp_path)["locale"])
+    assert item.state == "problem"
+    assert "Java has file names in ANSI_X3.4-1968" in item.found
+    code = "from lakehouse.setup import java_process; print(java_process.file_name_encoding('java'))"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "UTF-8\n", "lakehouse's own Javas take another locale"
 
 
 @pytest.mark.parametrize(

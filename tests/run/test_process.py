@@ -18,7 +18,7 @@ from lakehouse.airflow.home import Home
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.kafka.embedded import server
 from lakehouse.kafka.embedded.broker import Broker, find_broker
-from lakehouse.process import identify_process, start_mark
+from lakehouse.process import identify_process, spawn_child, start_mark
 
 linux = pytest.importorskip("psutil._pslinux")
 SLEEP = "import time; time.sleep(60)"
@@ -117,3 +117,13 @@ def test_airflow_is_found_after_the_clock_was_set(tmp_path: Path, monkeypatch: p
         supervisor.terminate()
         supervisor.wait()
     assert service.find_running(home) is None
+
+
+def test_the_output_of_a_server_is_private(tmp_path: Path) -> None:
+    """Java repeats variables with options there."""
+    output = tmp_path / "broker.out"
+    output.touch(mode=0o644)
+    child = spawn_child(["sh", "-c", "echo $MINE"], output, outlive=True, variables={"MINE": "hush"})
+    child.wait()
+    assert output.read_text() == "hush\n"
+    assert output.stat().st_mode & 0o777 == 0o600

@@ -86,3 +86,11 @@ def test_checksums_of_another_ivy_file_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(jars, "IVY_FILES", (changed, jars.IVY_FILES[1]))
     with pytest.raises(jars.ResolveError, match="Run make lock-jars"):
         jars.resolve_jars(tmp_path)
+
+
+def test_what_a_killed_setup_left_is_removed(fetched: Path) -> None:
+    (fetched / ".new-killed" / "kafka").mkdir(parents=True)
+    (fetched / ".new-classes.jsa").write_bytes(b"a file that another process writes now")
+    assert not jars.resolve_jars(fetched)
+    assert not (fetched / ".new-killed").exists()
+    assert (fetched / ".new-classes.jsa").exists()

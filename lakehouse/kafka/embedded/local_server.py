@@ -23,6 +23,8 @@ import psutil
 from lakehouse import process
 from lakehouse.durable import lock_start, write_durably
 from lakehouse.errors import LakehouseError
+from lakehouse.setup.jars import without_variables
+from lakehouse.setup.java_process import java_variables
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 15.0
@@ -149,7 +151,9 @@ class LocalServer(ABC, Generic[Running]):
             port = self._choose_port()
             command = self._prepare(port)
             log_start = _file_size(self._log_file)
-            child_process = process.spawn_child(command, self._output_file, outlive=detach, folder=self.folder)
+            child_process = process.spawn_child(
+                command, self._output_file, outlive=detach, folder=self.folder, variables=java_variables()
+            )
             self._running = self._write_state(child_process.pid, port)
             self._detached = detach
             if not detach:
@@ -231,7 +235,7 @@ class LocalServer(ABC, Generic[Running]):
         """Return the lines of this start's log with errors; if there are none, its last lines."""
         log_lines = []
         if self._output_file.is_file():
-            log_lines = self._output_file.read_text(errors="replace").splitlines()
+            log_lines = without_variables(self._output_file.read_text(errors="replace")).splitlines()
         if self._log_file.is_file():
             with self._log_file.open("rb") as log:
                 log.seek(log_start if log_start <= _file_size(self._log_file) else 0)

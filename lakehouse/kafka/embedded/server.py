@@ -11,6 +11,8 @@ from pathlib import Path
 
 from lakehouse.errors import BrokerError
 from lakehouse.process import HOST
+from lakehouse.setup.jars import without_variables
+from lakehouse.setup.java_process import java_variables
 from lakehouse.setup.places import jars_folder
 
 HEAP_MB = 512
@@ -148,9 +150,13 @@ def format_storage(folder: Path) -> None:
         "-c",
         str(settings_file),
     ]
-    completed = subprocess.run(tool_command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    completed = subprocess.run(
+        tool_command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        env={**os.environ, **java_variables()},
+    )  # fmt: skip
     if completed.returncode != 0:
-        last_lines = "\n".join((completed.stdout + completed.stderr).strip().splitlines()[-8:])
+        output = without_variables(completed.stdout + completed.stderr)
+        last_lines = "\n".join(output.strip().splitlines()[-8:])
         raise BrokerError(
             f"Kafka's storage tool could not format {fresh_folder} (exit code {completed.returncode}). It "
             f"said:\n{last_lines}"

@@ -14,11 +14,11 @@ import platform
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,7 @@ from lakehouse.registry.opening import open_registry
 from lakehouse.settings.config import Settings
 from lakehouse.settings.sections import MASK, SECRET
 from lakehouse.setup import jars, places
+from lakehouse.setup.java_process import file_name_encoding
 
 State = Literal["ok", "note", "problem"]
 PATIENCE_SECONDS = 5.0
@@ -144,9 +145,7 @@ def _examine_java(settings: Settings) -> Iterator[Examined]:
     except jars.ResolveError as error:
         yield Examined("java", "problem", str(error))
         return
-    process = subprocess.run([java_path, "-version"], capture_output=True, text=True, check=False)
-    version_line = next(iter(process.stderr.splitlines()), "version unknown")
-    yield Examined("java", "ok", f"{java_path}: {version_line}")
+    yield Examined("java", "ok", f"{java_path}: {jars.version_line(java_path)}")
 
 
 def _examine_jars(settings: Settings) -> Iterator[Examined]:
@@ -216,6 +215,12 @@ def _examine_open_files(settings: Settings) -> Iterator[Examined]:
 def _examine_locale(settings: Settings) -> Iterator[Examined]:
     encoding, zone = sys.getfilesystemencoding(), time.strftime("%Z %z")
     found = f"file names in {encoding}, text in {locale.getpreferredencoding(do_setlocale=False)}, zone {zone}"
+    with suppress(jars.ResolveError):
+        java_encoding = file_name_encoding(jars.find_java())
+        if java_encoding and java_encoding != "UTF-8":
+            found += f"; Java has file names in {java_encoding}"
+            yield Examined("locale", "problem", found, "export LC_ALL=C.UTF-8, or a locale that `locale -a` lists")
+            return
     if encoding.lower().replace("-", "") != "utf8":
         yield Examined("locale", "problem", found, "export PYTHONUTF8=1, or LANG=C.UTF-8")
     else:

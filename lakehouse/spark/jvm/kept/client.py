@@ -19,6 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import StorageError, reason_of_error
+from lakehouse.setup.java_process import java_variables
 from lakehouse.spark.jvm.kept import engine as engines
 from lakehouse.spark.jvm.kept.choice import is_for_notebook
 from lakehouse.spark.jvm.kept.engine import EngineClaim, KeptEngine
@@ -102,7 +103,7 @@ def _start_engine(
                 _spark_home() / "bin/spark-submit",
                 keep_seconds,
                 scratch_folders(settings, os.environ, scratch),
-                scratch.environ(settings, os.environ),
+                scratch.environ(settings, os.environ) | java_variables(),
                 scratch.lock,
             )
     finally:

@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from lakehouse.setup.java_process import java_variables
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available
 from lakehouse.spark.jvm.java import active_jvm
 from lakehouse.spark.jvm.kept.client import kill_engine_in_use
@@ -52,7 +53,7 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or NO_ARGUMENTS}"
         try:
             if scratch is not None:
-                with _variables(scratch.environ(settings, os.environ)):
+                with _variables(scratch.environ(settings, os.environ) | java_variables()):
                     java_arguments = _WithoutSigterm(pass_fds=(scratch.lock,))
                     gateway = launch_gateway(popen_kwargs=java_arguments)  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
@@ -74,13 +75,15 @@ def kill_java() -> None:
 
 @contextmanager
 def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment that are not there, and remove them at the end."""
+    """Set variables of the environment, and give them back what they were at the end."""
+    values_before = {name: os.environ[name] for name in values if name in os.environ}
     os.environ.update(values)
     try:
         yield
     finally:
         for name in values:
             del os.environ[name]
+        os.environ.update(values_before)
 
 
 def remove_scratch_at_exit() -> None:
