@@ -21,6 +21,7 @@ from lakehouse.cli.start.run_signals import claim_process
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message, java_error_message
 from lakehouse.cli.terminal.options import JSON
+from lakehouse.cli.terminal.standard_streams import open_missing_streams
 from lakehouse.cli.terminal.waiting import show_phases
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.spark.jvm.kept.choice import allow_keeping
@@ -98,27 +99,9 @@ def _check_texts(arguments: Sequence[str]) -> None:
                 ) from None
 
 
-def _open_missing_streams() -> None:
-    """Open /dev/null in place of a standard stream that was closed before the process began, as by `>&-`.
-
-    Python has None for it. The number of the stream is taken, too, here and in processes that this one starts, so that
-    no file gets it, and with it output.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is not None:
-            continue
-        null_number = os.open(os.devnull, os.O_RDWR)
-        os.set_inheritable(null_number, True)
-        try:
-            os.fstat(number)
-        except OSError:
-            os.dup2(null_number, number)
-        setattr(sys, name, os.fdopen(null_number, "r" if name == "stdin" else "w"))
-
-
 def run() -> None:
     """Run the console entry of pyproject.toml."""
-    _open_missing_streams()
+    open_missing_streams()
     sys.excepthook = show_trace
     allow_keeping(allowed=True)
     claim_process()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_a_standard_stream_may_be_closed(folder, number):
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
     assert (process.returncode, "Traceback" in process.stderr) == (0, False)
     assert (folder / "shop" / "app.py").exists()
+    assert not {*"12"} & {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_standard_stream_of_a_job_may_be_closed(folder, number):
+    (folder / "app.py").write_text(
+        "import lakehouse as lh\napp = lh.app(lh.stream('a', key='id string', schema='n bigint').latest('b'))\n"
+    )
+    job = Path(__file__).parents[2] / "spark_jobs" / "checks.py"
+    line = f"[sys.executable, {str(job)!r}, '--app', 'app.py']"
+    code = f"import os, sys; os.close({number}); os.execv(sys.executable, {line})"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert "Traceback" not in process.stderr
+    assert number == 1 or json.loads(process.stdout)["event"] in ("done", "error")
     assert not {*"12"} & {path.name for path in folder.iterdir()}
 
 

@@ -92,6 +92,17 @@ def test_a_folder_goes_once_the_process_that_has_it_was_killed(
     os.close(own.lock)
 
 
+def test_a_folder_without_a_lock_goes_once_it_is_old_and_empty(temporary: Path) -> None:
+    before = time.time() - scratch.YOUNG_SECONDS - 1
+    for name in ("young", "old", "full"):
+        (temporary / f"lakehouse-java-{name}").mkdir()
+    (temporary / "lakehouse-java-full" / "block").touch()
+    for name in ("old", "full"):
+        os.utime(temporary / f"lakehouse-java-{name}", (before, before))
+    sweep_scratch()
+    assert {path.name for path in temporary.iterdir()} == {"lakehouse-java-young", "lakehouse-java-full"}
+
+
 def test_only_folders_of_javas_are_removed(temporary: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

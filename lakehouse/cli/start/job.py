@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lakehouse.cli.start.run_signals import STOP_SECONDS, RunSignals
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import BAD_INPUT, FAILED, OK, exit_code
+from lakehouse.cli.terminal.standard_streams import open_missing_streams
 from lakehouse.cli.terminal.waiting import show_phases
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake import reader
@@ -132,6 +133,7 @@ def main(
     from lakehouse.cli.terminal.options import settings_of
     from lakehouse.run.start.application import load_app
 
+    open_missing_streams()
     parser = _JobArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--app", required=True, help="a file that declares an application, or a module")
     parser.add_argument("--config", type=Path, help="settings; lakehouse.toml of this folder if left out")

@@ -64,7 +64,10 @@ def sweep_scratch() -> None:
         with suppress(OSError):  # somebody else's, or another start removes it now
             facts = folder.lstat()
             if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
-                _remove_if_unused(folder)
+                if (folder / LOCK).exists():
+                    _remove_if_unused(folder)
+                elif time.time() - facts.st_mtime >= YOUNG_SECONDS:
+                    folder.rmdir()  # its process was killed before it made the lock; others are not empty
 
 
 def _remove_if_unused(folder: Path) -> None:
