@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 
@@ -59,3 +62,29 @@ def test_the_accounts_of_a_group_take_a_lease_one_after_the_other() -> None:
         lake.chmod(0o2775)
         path = Layout(str(lake)).lease("silver-visits")
         assert [take_as(account, path) for account in (54322, 54323)] == [0, 0]
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_no_other_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StorageError, match=f"can't be locked: {os.strerror(number)}. Expected a file system with"):
+        Lease(str(tmp_path / "lease"), "table 'visits'").acquire()
+
+
+def test_a_lease_that_can_not_be_written_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "lease")
+
+    def refuse(handle: int, text: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            Lease(path, "table 'visits'").acquire()
+    with Lease(path, "table 'visits'"):
+        pass

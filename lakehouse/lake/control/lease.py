@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from lakehouse.errors import LeaseHeld
+from lakehouse.errors import LeaseHeld, StorageError, reason_of_error
 from lakehouse.lake import store
 from lakehouse.lake.control.store_lease import StoreLease
 
@@ -47,21 +47,32 @@ class Lease:
         # As the umask has it, like the lake's other files: with 002 the accounts of a group share the lake.
         file_handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(file_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder_text = os.read(file_handle, 4096).decode(errors="replace")
+            self._lock(file_handle)
+            os.ftruncate(file_handle, 0)
+            os.write(
+                file_handle,
+                json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode(),
+            )
+        except BaseException:  # an open handle would keep the lock
             os.close(file_handle)
+            raise
+        self._handle = file_handle
+        return self
+
+    def _lock(self, file_handle: int) -> None:
+        try:
+            fcntl.flock(file_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder_text = os.read(file_handle, 4096).decode(errors="replace")
             raise LeaseHeld(
                 f"{self._what} is being written by another process: {_describe_holder(holder_text)}. "
                 "A table has one writer: wait for it, or stop it."
             ) from error
-        os.ftruncate(file_handle, 0)
-        os.write(
-            file_handle,
-            json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode(),
-        )
-        self._handle = file_handle
-        return self
+        except OSError as error:
+            raise StorageError(
+                f"{self._path} can't be locked: {reason_of_error(error)}. Expected a file system with locks (flock), "
+                "which keep a table's writers apart: mount it with locks, or put the lake on another."
+            ) from error
 
     def acquire_within(self, seconds: float) -> Lease:
         """Take the lease, after waiting for its holder at most so long. Raises as `acquire` does."""
