@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.errors import ConfigError
 from lakehouse.kafka.options import java_options
 from lakehouse.run.scenario import suite
 from lakehouse.spark.jvm.session import session
@@ -111,6 +113,32 @@ def test_a_name_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pyte
     sent.clear()
     F.col("b")
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("name", session.MEANING)
+def test_a_session_that_computes_other_values_is_refused(spark: SparkSession, name: str) -> None:
+    own = spark.newSession()
+    assert session._check_session(own) is own
+    other = {"true": "false", "false": "true", "UTC": "Asia/Tokyo", "LAST_WIN": "EXCEPTION", "CORRECTED": "LEGACY"}
+    choices = other | {"TIMESTAMP_MICROS": "INT96", "TIMESTAMP_LTZ": "TIMESTAMP_NTZ", "ANSI": "LEGACY"}
+    own.conf.set(name, choices[session.DEFAULTS[name]])
+    with pytest.raises(ConfigError, match=f"{re.escape(name)} is .*; expected '{session.DEFAULTS[name]}'"):
+        session._check_session(own)
+
+
+def test_the_guarded_values_are_sparks_own(spark: SparkSession) -> None:
+    """Where Spark has another one by a later version, tables that are there must not change with it."""
+    definitions: Any = getattr(jvm(spark), "org.apache.spark.sql.internal.SQLConf$")
+    entries = {entry.key(): entry for entry in getattr(definitions, "MODULE$").getConfigEntries().toArray()}
+    for name, value in session.VALUES_OF_SPARK.items():
+        assert entries[name].defaultValueString() == value, name
+
+
+def test_a_users_lists_do_not_replace_ours() -> None:
+    rules = session._joined_lists(session.DEFAULTS, {session.EXCLUDED_RULES: "other.Rule", "spark.jars": "a.jar"})
+    assert rules == {
+        session.EXCLUDED_RULES: f"{session.DEFAULTS[session.EXCLUDED_RULES]},other.Rule", "spark.jars": "a.jar",
+    }  # fmt: skip
 
 
 def test_a_suite_of_scenarios_leaves_the_session_that_was_there(spark: SparkSession) -> None:

@@ -46,6 +46,32 @@ from lakehouse.spark.jvm.session.launch import (
 )
 from lakehouse.spark.jvm.tree.ksql_functions import register_functions
 
+# Spark's own values of settings by which an expression, a cast or a file gives another value, or a row is left out.
+VALUES_OF_SPARK = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.legacy.allowNullComparisonResultInArraySort": "false",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
+    "spark.sql.legacy.negativeIndexInArrayInsert": "false",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.legacy.statisticalAggregate": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -77,7 +103,7 @@ DEFAULTS = {
     # Ingest and silver share the cores: a long job of one must not starve the other.
     "spark.scheduler.mode": "FAIR",
     # This rule removes the observed part from a plan whose result turns out to be empty, and the counts with it.
-    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    EXCLUDED_RULES: "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # Without it, Spark computes the common part of two expressions before both, also for a record that needs neither:
     # for example the right side of an AND whose left side is false. That was half of the time to read JSON.
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
@@ -108,6 +134,7 @@ DEFAULTS = {
     "spark.sql.catalogImplementation": "in-memory",
     # Tables have paths. Spark makes this folder when it starts: an empty spark-warehouse/ where the command runs.
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
+    **VALUES_OF_SPARK,
 }
 
 # The content of tables depends on these, so users can't set them.
@@ -116,6 +143,7 @@ MEANING = (
     "spark.sql.ansi.enabled",
     "spark.sql.parquet.outputTimestampType",
     "spark.sql.mapKeyDedupPolicy",
+    *VALUES_OF_SPARK,
 )
 
 # These loggers write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
@@ -150,7 +178,12 @@ AVRO_LIMITS = {
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # These, and JAVA_OPTIONS, are added to ours; every other setting replaces ours.
-JAR_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.executor.extraClassPath": os.pathsep, "spark.jars": ","}
+LISTS = {
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraClassPath": os.pathsep,
+    "spark.jars": ",",
+    EXCLUDED_RULES: ",",
+}
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
 # processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
 FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -227,9 +260,7 @@ def open_session(settings: Settings) -> SparkSession:
     spark_settings |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
     if not is_local(master) and (own_options := settings.spark.options.get(EXECUTOR_JAVA_OPTIONS)):
         spark_settings[EXECUTOR_JAVA_OPTIONS] = f"{lakehouse_settings[EXECUTOR_JAVA_OPTIONS]} {own_options}"
-    for name, separator in JAR_LISTS.items():
-        if own_jars := settings.spark.options.get(name):
-            spark_settings[name] = separator.join(filter(None, [lakehouse_settings.get(name), own_jars]))
+    spark_settings |= _joined_lists(lakehouse_settings, settings.spark.options)
     session = None
     if kept_seconds is not None:
         own_arguments = os.environ.get(ARGUMENTS, NO_ARGUMENTS)
@@ -318,6 +349,15 @@ def _check_session(session: SparkSession) -> SparkSession:
                 "out of [spark] options, or out of the session that this process had started before."
             )
     return session
+
+
+def _joined_lists(own_settings: Mapping[str, str], user_options: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's lists, each behind ours."""
+    return {
+        name: separator.join(filter(None, [own_settings.get(name), user_list]))
+        for name, separator in LISTS.items()
+        if (user_list := user_options.get(name))
+    }
 
 
 def _count_cores(master: str) -> int:
