@@ -240,3 +240,23 @@ def test_rows_that_a_format_does_not_tell_apart_are_not_restored(lake, cluster, 
     one.run(app, until="caught_up")
     assert lake("b").restore(lines, "rf-lines") == 2
     assert rows(lake("b"), lines) == rows(one, lines)
+
+
+def test_a_changelog_begun_after_its_topic_was_recreated_covers_the_earlier_records(lake, cluster, send) -> None:
+    """A lake whose bronze has both topics' records counted those of the deleted one once more, without a word."""
+    table = counted("rt-again", "rt_again")
+    app, published = lh.app(table), lh.app(table.changes().to_topic("rt-again-out", partitions=1))
+    one, other = lake("again", on_data_loss="record"), lake("again-other", on_data_loss="record")
+    cluster.create("rt-again")
+    send("rt-again", [("k", "old", T + n) for n in range(3)])
+    one.run(app, until="caught_up")
+    other.run(app, until="caught_up", parts=("ingest",))
+    cluster.delete("rt-again")
+    cluster.create("rt-again")
+    send("rt-again", [("k", "new", T + 10 + n) for n in range(2)])
+    one.run(app, until="caught_up")
+    one.run(published, until="caught_up")
+    other.run(app, until="caught_up", parts=("ingest",))
+    assert other.restore(table, "rt-again-out") == 1
+    other.run(app, until="caught_up")
+    assert rows(other, table) == rows(one, table) == [("k", 5, "new")]
