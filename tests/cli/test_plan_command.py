@@ -226,6 +226,18 @@ def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
     assert problem in lakehouse("run", "app.py", "--only", "ingest").err
     with pytest.raises(PlanError, match="A topic keeps its place"):
         Lake(folder / "lake").run(load_app("app.py"), parts=("silver",), until="caught_up")
+    make(folder, "counts")
+    for command in (
+        ["deploy", "stage"], ["deploy", "promote"], ["deploy", "show"], ["repair", "backfill", "counts"],
+        ["repair", "correct", "counts"], ["repair", "revert", "counts", "--tick", "1"],
+        ["repair", "erase", "--key", "orders=1"], ["test", "expect", "orders", "--rule", "n > 0"],
+    ):  # fmt: skip
+        refused = lakehouse(*command, "--app", "app.py")
+        assert (refused.code, problem in refused.err) == (2, True), (command, refused.err)
+    lake, app = Lake(folder / "lake"), load_app("app.py")
+    for replay in (lake.plan_replay, lake.replay):
+        with pytest.raises(PlanError, match="A topic keeps its place"):
+            replay(app, "orders", ())
 
 
 def test_a_table_of_another_program_is_not_touched(lakehouse, folder):

@@ -194,3 +194,21 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     assert {key: row["n"] for key, row in bench.rows(LAST).items()} == {("a",): 6, ("b",): 1, ("e",): 7}
     for table in APP.tables:
         assert bench.rows(table) == bench.folded(table, tick + 1), table.name
+
+
+def test_no_table_is_built_from_another_place_of_bronze_than_its_records_have(bench: Bench) -> None:
+    """An empty table of its own in bronze would be there for good, and the right declaration be refused."""
+    from lakehouse.spark.bronze import bronze
+
+    def application(*, own_table: bool) -> App:
+        events = lh.stream("events", key="id string", schema="n bigint", own_table=own_table)
+        return lh.app(events.latest("newest"))
+
+    bench.write(history("ab"))
+    with pytest.raises(PlanError, match="'events': its rows lie in the shared table"):
+        bench.catch_up(application(own_table=True))
+    with pytest.raises(PlanError, match="'events': its rows lie in the shared table"):
+        bronze.create_tables(bench.lake, ["events"])
+    bronze.create_tables(bench.lake, ["without-records"])
+    assert bronze.topics_with_own_table(bench.lake) == ["without-records"]
+    bench.catch_up(application(own_table=False))

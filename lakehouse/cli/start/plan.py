@@ -108,7 +108,7 @@ def _read_plan(layout: Layout, app: App) -> _RunPlan:
         below={
             planned.table.name: [table.name for table in app.tables_below(planned.table)] for planned in planned_tables
         },
-        problems=misplaced_topics(layout, app),
+        problems=list(misplaced_topics(layout, app).values()),
         refusals=refusals_of(layout, app, planned_tables),
         ahead=[table for table in tables_ahead(layout) if table.table in table_names],
         tried_rules=try_new_rules(layout, read_bronze_coverage(layout), app.sources),

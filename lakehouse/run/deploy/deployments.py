@@ -38,7 +38,7 @@ class Deployments(Repairs):
         table to return. Call it again to take in the records that came meanwhile. Raises PlanError for declarations
         that the tables can't take, NotFound without a lake, LeaseHeld while one of the tables is repaired.
         """
-        self._check_bronze()
+        self._check_bronze(app)
         from lakehouse.run.deploy import deployment
         from lakehouse.run.repair.backfill import ignore_progress
 
@@ -65,7 +65,7 @@ class Deployments(Repairs):
         approved, see `declarations_digest`; raises PlanError for others. See `plan_deployment`; also raises LeaseHeld
         while a job keeps one of the tables: it has the old logic.
         """
-        self._check_bronze()
+        self._check_bronze(app)
         from lakehouse.run.deploy import declared, deployment
         from lakehouse.run.repair.backfill import ignore_progress
         from lakehouse.run.repair.carry_out import carry_out
@@ -90,7 +90,7 @@ class Deployments(Repairs):
 
         Raises NotFound if nothing is built for these declarations.
         """
-        self._check_bronze()
+        self._check_bronze(app)
         from lakehouse.run.deploy import deployment
 
         return deployment.compare_deployment(self._lake, app, name, examples)
@@ -107,8 +107,10 @@ class Deployments(Repairs):
             return False
         return deployment.discard_deployment(self._lake, app, name)
 
-    def _check_bronze(self) -> None:
+    def _check_bronze(self, app: App) -> None:
+        """Raise NotFound without a lake, PlanError if a topic's records lie elsewhere in it than declared."""
         from lakehouse.lake.store import is_table
 
         if not is_table(self._layout.records):
             raise NotFound(f"{self._layout.root}: found no lake; expected one that an application has run in.")
+        self._refuse_misplaced(app)

@@ -45,7 +45,7 @@ class Erasures(Deployments):
         The plan's `reverted` tables are refused by `erase` without rebuild_reverted. Raises PlanError or ConfigError
         for a request, or an application, that can't be; NotFound if there is no such record.
         """
-        self._check_bronze()
+        self._check_bronze(app)
         from lakehouse.run.erase.erasure import plan_erasure
 
         return plan_erasure(self._lake, app.with_upstream, _subject_of(keys, named_by, records), values, reason)
@@ -76,7 +76,7 @@ class Erasures(Deployments):
         Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld while a job runs, KafkaUnavailable if
         changes can't be published.
         """
-        self._check_bronze()
+        self._check_bronze(app)
         from lakehouse.run.erase.erasure import Eraser
         from lakehouse.run.repair.backfill import ignore_progress
         from lakehouse.run.repair.intervene import Why

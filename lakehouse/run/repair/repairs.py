@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import NotFound
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
+from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.start import leases
 from lakehouse.run.start.opened import Opened
@@ -66,7 +67,7 @@ class Repairs(Opened):
         The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
         See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
         """
-        self._check(table)
+        self._check_repair(table)
         from lakehouse.run.repair.correct import correct
         from lakehouse.run.repair.intervene import Why
 
@@ -82,7 +83,7 @@ class Repairs(Opened):
         end: datetime | None = None,
     ) -> RepairPlan[Corrected]:
         """Plan what `correct` does."""
-        self._check(table)
+        self._check_repair(table)
         from lakehouse.run.repair.correct import plan_correction
         from lakehouse.run.repair.stages import LateChoice
 
@@ -107,7 +108,7 @@ class Repairs(Opened):
         Raises PlanError for a declaration that the table can't take, LeaseHeld if another backfill, or a job with
         another declaration, holds it.
         """
-        self._check(table)
+        self._check_repair(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.intervene import Why
@@ -127,7 +128,7 @@ class Repairs(Opened):
         listen: ShowProgress | None = None,
     ) -> RepairPlan[Backfilled]:
         """Plan what `backfill` does. For all rows the table is built beside the live one; the build stays there."""
-        self._check(table)
+        self._check_repair(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair import backfill
 
@@ -169,6 +170,7 @@ class Repairs(Opened):
         refuses them. It rebuilds the rows that depend on the records, in all tables of the application that read the
         stream; the live job goes on. Raises NotFound, PlanError.
         """
+        self._refuse_misplaced(app)
         from lakehouse.run.repair.intervene import Why
         from lakehouse.run.repair.replay import bytes_of_fixes, replay
 
@@ -186,6 +188,7 @@ class Repairs(Opened):
         instead: bool = False,
     ) -> RepairPlan[FixOutcome]:
         """Plan what `replay` does; without Spark, as long as no table that reads the stream was restored."""
+        self._refuse_misplaced(app)
         from lakehouse.run.repair.replay import bytes_of_fixes, plan_replay
 
         source, fixes = app.source(stream), bytes_of_fixes(fixed)
@@ -217,7 +220,7 @@ class Repairs(Opened):
         ConfigError.
         """
         moment = as_past_moment(at)
-        self._check(table)
+        self._check_repair(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import revert
         from lakehouse.run.repair.intervene import Why
@@ -230,7 +233,7 @@ class Repairs(Opened):
     def plan_revert(self, table: Table, at: At | str, *, examples: int = 0) -> RepairPlan[Backfilled]:
         """Plan what `revert` does."""
         moment = as_past_moment(at)
-        self._check(table)
+        self._check_repair(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import plan_revert
 
@@ -269,7 +272,7 @@ class Repairs(Opened):
     def prove(self, table: Table, at: At | str | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every available way, into tables that it removes: are they equal?"""
         moment = _moment_or_now(at)
-        self._check(table)
+        self._check_repair(table)
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import open_kafka
@@ -300,6 +303,7 @@ class Repairs(Opened):
         from lakehouse.lake import reader
         from lakehouse.spark.audit.tried_rule import parse_rule, try_rule
 
+        self._refuse_misplaced(app)
         source = app.source(stream).unmarked
         rule = parse_rule(source, condition)
         if not reader.read_bronze_coverage(self._layout).tick:
@@ -350,6 +354,17 @@ class Repairs(Opened):
                 self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
                 positions=positions, listen=listen,
             )  # fmt: skip
+
+    def _check_repair(self, table: Table) -> None:
+        """Raise NotFound if the lake lacks a table, PlanError if the table's records lie elsewhere than declared."""
+        self._check(table)
+        self._refuse_misplaced(table.stream)
+
+    def _refuse_misplaced(self, declared: App | Stream) -> None:
+        """Raise PlanError if a topic's records lie elsewhere in bronze than declared: a repair would find none."""
+        from lakehouse.run.start.declared_changes import refuse_misplaced
+
+        refuse_misplaced(self._layout, declared)
 
 
 def _moment_or_now(at: At | str | None) -> At | None:

@@ -15,9 +15,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.errors import PlanError
 from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.place import TablePlace, own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.lake.store import is_remote
@@ -59,11 +61,14 @@ class BronzeState:
 def create_tables(lake: OpenLake, own_topics: Iterable[str] = ()) -> None:
     """Create the bronze tables that do not exist yet, one process after the other: every job of a new lake begins so.
 
-    Raises LeaseHeld if another process has not created them after a minute.
+    Raises LeaseHeld if another process has not created them after a minute, PlanError if a topic's rows lie in the
+    shared table: a table of its own would stay empty, and tables would find nothing in it.
     """
+    own_topics = list(own_topics)
     paths = (lake.layout.records, *(lake.layout.own_records(topic) for topic in own_topics))
     if all(map(lake.exists, paths)):
         return
+    check_places(lake, own_topics, own_topics)
     with Lease(lake.layout.lease("bronze-tables"), "the first table of bronze").acquire_within(CREATION_SECONDS):
         for path in paths:
             if not lake.exists(path):
@@ -71,6 +76,18 @@ def create_tables(lake: OpenLake, own_topics: Iterable[str] = ()) -> None:
                 for name, value in PROPERTIES.items():
                     builder = builder.property(name, value)
                 builder.execute()
+
+
+def check_places(lake: OpenLake, topics: Iterable[str], own_topics: Iterable[str]) -> None:
+    """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
+    own_names, existing_names = set(own_topics), set(topics_with_own_table(lake))
+    other_topics = [topic for topic in topics if (topic in own_names) != (topic in existing_names)]
+    if not other_topics or not lake.exists(lake.layout.records):
+        return
+    coverage = last_coverage(lake.spark, lake.layout.records) or TickCoverage()
+    for topic in other_topics:
+        if coverage.next_offsets(topic):
+            raise PlanError(misplaced_topic_message(topic, has_own_table=topic in existing_names))
 
 
 def topics_with_own_table(lake: OpenLake) -> list[str]:

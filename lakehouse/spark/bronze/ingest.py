@@ -12,13 +12,11 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
+from lakehouse.errors import DataLoss, LakehouseError, NotFound, StorageError
 from lakehouse.file_faults import written_folders
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import ingest_lease
-from lakehouse.lake.layout import misplaced_topic_message
-from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.phases import Phase, phase
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
@@ -90,7 +88,7 @@ class Ingest:
         return self
 
     def _take_over(self) -> None:
-        self._check_places()
+        bronze.check_places(self._lake, self._feed.topics, self._feed.own_topics)
         bronze.create_tables(self._lake, self._feed.own_topics)
         state = interventions.take_over_bronze(self._lake)
         half_written = bronze.half_written_topics(self._lake, state.tick)
@@ -105,16 +103,6 @@ class Ingest:
 
     def __exit__(self, *_: object) -> None:
         self._lease.release()
-
-    def _check_places(self) -> None:
-        """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
-        if not self._lake.exists(self._layout.records):
-            return
-        coverage = read_bronze_coverage(self._layout)
-        for topic in self._feed.topics:
-            has_own_table = self._lake.exists(self._layout.own_records(topic))
-            if has_own_table != (topic in self._feed.own_topics) and coverage.next_offsets(topic):
-                raise PlanError(misplaced_topic_message(topic, has_own_table=has_own_table))
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; raise DataLoss with the exact lost ranges, or record them and go on after them."""

@@ -91,6 +91,7 @@ class Silver:
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
+            bronze.check_places(self._lake, self._app.topics, self._app.own_topics)
             bronze.create_tables(self._lake, self._app.own_topics)
             with phase("opening the tables", total=len(self.writers), unit="tables") as opening:
                 for writer in self.writers:
