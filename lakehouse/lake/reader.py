@@ -264,8 +264,12 @@ def walk_commits(path: str, label: str) -> Iterator[dict[str, Any]]:
     A long log is read only as far as they are consumed. By the log's own files: `DeltaTable.history` lets no other
     thread of the process run while it waits for a store. Raises NotFound, StorageError.
     """
-    log = open_log(path, open_table(path, label).version())
-    for version, commit_info in _walk_infos(log, ahead=AHEAD if store.is_remote(path) else 1):
+    yield from walk_log(path, open_table(path, label).version())
+
+
+def walk_log(path: str, newest_version: int) -> Iterator[dict[str, Any]]:
+    """Yield the commits of `walk_commits` up to a version."""
+    for version, commit_info in _walk_infos(open_log(path, newest_version), ahead=AHEAD if store.is_remote(path) else 1):
         if commit_info is None:
             return
         yield {"operation": "", **commit_info, "version": version}

@@ -131,6 +131,16 @@ def test_a_time_beside_other_text_goes_as_far_as_it_can(tmp_path, path, names):
     ]
 
 
+def test_times_without_a_mark_before_the_hour_are_not_one_day(tmp_path):
+    for name in ("20260131120000", "20260131180000"):
+        (tmp_path / f"{name}.csv").write_text("id,name\n1,a\n")
+    with pytest.raises(ConfigError, match="found '20260131120000' for the time"):
+        FileTimes().snapshots_of(source_of(tmp_path / "{at}*.csv", "name string"))
+    (tmp_path / "c-2026013107.csv").write_text("id,name\n1,a\n")
+    (snapshot,) = FileTimes().snapshots_of(source_of(tmp_path / "c-{at}07.csv", "name string"))
+    assert time_text(snapshot.time_ms) == "2026-01-31T00:00:00Z"
+
+
 def test_a_file_that_is_replaced_under_its_name_is_a_new_snapshot(tmp_path):
     source = source_of(tmp_path / "customers.csv", "name string", at="exported_at")
     times = FileTimes()
@@ -193,6 +203,24 @@ def test_delta_versions_are_snapshots(tmp_path):
     assert written(list(read_rows(source, snapshots[0]))) == WRITTEN
     (row,) = read_rows(source, snapshots[1])
     assert row.file.endswith("c, version 1")
+
+
+def test_a_delta_version_has_the_time_of_its_own_commit(tmp_path):
+    """What a commit says about itself may be missing: the versions after it are still those of their numbers."""
+    table = pa.Table.from_pylist(ROWS)
+    for _ in range(3):
+        write_deltalake(tmp_path / "c", table, mode="append")
+    source, log = source_of(tmp_path / "c", kind="delta"), tmp_path / "c" / "_delta_log"
+    infos: list[dict[str, Any]] = [{"timestamp": 5_000}, {}, {"timestamp": 1, "inCommitTimestamp": 9_000}]
+    for version, info in enumerate(infos):
+        file = log / f"{version:020}.json"
+        actions = [line for line in file.read_text().splitlines() if "commitInfo" not in line]
+        file.write_text("\n".join([json.dumps({"commitInfo": info}), *actions] if info else actions))
+    with pytest.raises(StorageError, match=r"c: version 1 says no time; expected a commitInfo"):
+        FileTimes().snapshots_of(source)
+    (log / f"{1:020}.json").write_text("\n".join([*actions, json.dumps({"commitInfo": {"timestamp": 7_000}})]))
+    snapshots = FileTimes().snapshots_of(source)
+    assert [(snapshot.version, snapshot.time_ms) for snapshot in snapshots] == [(0, 5_000), (1, 7_000), (2, 9_000)]
 
 
 def test_csv_by_names_in_any_order_with_a_mark_and_packed(tmp_path):

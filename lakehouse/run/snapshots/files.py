@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound, StorageError, reason_of_error
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake import store
+from lakehouse.lake.commit_log import commit_time_ms
+from lakehouse.lake.reader import walk_log
 from lakehouse.markup.plain import plain_text
 from lakehouse.plan.origin import SNAPSHOT_TIME, Snapshots
 from lakehouse.semantics.epoch_time import to_datetime
@@ -21,10 +24,11 @@ from lakehouse.semantics.time.years import is_possible_time
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
 _CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)([-_]?)(\d\d)(?:\2(\d\d))?(?=$|[Zz+.,-])")
 _DAY = r"(?:\d{8}|\d{4}-\d\d-\d\d)"
-# A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone.
+# A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone. No digit follows:
+# of 20260131120000 the day alone would make one snapshot of all times of the day.
 _TIME = (
     rf"(?P<time>{_DAY}"
-    r"(?:[Tt_ ]\d\d(?P<between>[-_:]?)\d\d(?:(?P=between)\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?)"
+    r"(?:[Tt_ ]\d\d(?P<between>[-_:]?)\d\d(?:(?P=between)\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?)(?!\d)"
 )
 
 
@@ -61,7 +65,7 @@ def list_snapshots(declared: Snapshots) -> list[SourceSnapshot]:
 def matching_files(declared: Snapshots) -> Iterator[tuple[str, str]]:
     """Yield the files of a path, in the order of their names, with the text in place of SNAPSHOT_TIME."""
     # The text of a time goes as far as it can: a `*` behind it has the rest. Any other text in its place is refused.
-    patterns = [_path_pattern(declared.path, time_pattern) for time_pattern in (_TIME, "(?P<time>[^/]+?)")]
+    patterns = [_path_pattern(declared.path, time_pattern) for time_pattern in (_TIME, "(?P<time>[^/]+)")]
     for path in sorted(_files_below(_fixed_folder(declared.path))):
         if (match := patterns[0].fullmatch(path) or patterns[1].fullmatch(path)) is not None:
             yield path, match.groupdict().get("time") or ""
@@ -97,13 +101,14 @@ def time_text(time_ms: int) -> str:
 def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:
     """Return the versions of a Delta table that its log still has. Two at one millisecond have one time each.
 
-    Raises NotFound; StorageError for a table that can't be read, or its store.
+    Raises NotFound; StorageError for a table that can't be read, or its store, and for a commit that has no time.
     Whether a version is whole is known when its files are read: see VersionGone.
     """
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        commits = store.open_delta(declared.path).history()
+        # `DeltaTable.history` leaves out a commit that says nothing about itself, and numbers the others without it.
+        commits = list(walk_log(declared.path, store.open_delta(declared.path).version()))
     except TableNotFoundError:
         raise NotFound(
             f"{declared.path}: found no Delta table; expected the folder of one, with a _delta_log."
@@ -111,12 +116,23 @@ def _list_versions(declared: Snapshots) -> list[SourceSnapshot]:
     except (DeltaError, OSError) as error:
         raise unreadable_table(declared.path, error) from None
     snapshots: list[SourceSnapshot] = []
-    for commit in sorted(commits, key=lambda commit: int(commit["version"])):
-        time_ms = check_time(int(commit["timestamp"]), declared.path)
+    for commit in reversed(commits):
+        version = commit["version"]
+        time_ms = check_time(_time_of_commit(commit, declared.path), f"{declared.path}, version {version}")
         if snapshots and time_ms <= snapshots[-1].time_ms:  # a clock that went back: the versions have the order
             time_ms = snapshots[-1].time_ms + 1
-        snapshots.append(SourceSnapshot(time_ms, (declared.path,), int(commit["version"])))
+        snapshots.append(SourceSnapshot(time_ms, (declared.path,), version))
     return snapshots
+
+
+def _time_of_commit(commit: Mapping[str, Any], path: str) -> int:
+    """Return the time of a commit in milliseconds. Raises StorageError for one without: Delta asks for none."""
+    if time_ms := commit_time_ms(commit):
+        return time_ms
+    raise StorageError(
+        f"{path}: version {commit['version']} says no time; expected a commitInfo with a timestamp in its commit, as "
+        "Spark and delta-rs write it. Export the table's versions to files with times in their names."
+    )
 
 
 def unreadable_table(path: str, error: Exception) -> StorageError:
