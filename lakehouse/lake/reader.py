@@ -269,7 +269,8 @@ def walk_commits(path: str, label: str) -> Iterator[dict[str, Any]]:
 
 def walk_log(path: str, newest_version: int) -> Iterator[dict[str, Any]]:
     """Yield the commits of `walk_commits` up to a version."""
-    for version, commit_info in _walk_infos(open_log(path, newest_version), ahead=AHEAD if store.is_remote(path) else 1):
+    ahead = AHEAD if store.is_remote(path) else 1
+    for version, commit_info in _walk_infos(open_log(path, newest_version), ahead):
         if commit_info is None:
             return
         yield {"operation": "", **commit_info, "version": version}

@@ -278,6 +278,22 @@ def test_a_file_that_does_not_fit_is_named_with_the_row(tmp_path, ending, conten
     assert path.name in str(caught.value)
 
 
+def test_both_zeros_are_one_key(tmp_path):
+    (tmp_path / "c-2026-01-01.csv").write_text("id,name\n0.0,a\n-0.0,b\n")
+    rows = only_rows(source_of(tmp_path / "c-{at}.csv", "name string", key="id double"))
+    assert {row.key for row in rows} == {bytes(8)}, "who writes them refuses the second"
+
+
+def test_values_that_lose_a_part_are_those_of_a_topic(tmp_path):
+    """As docs/snapshots.md says; the records of topics are read so, too."""
+    row = {"rate": "1.005", "large": "1e400", "wide": "9007199254740993", "day": "2026-01-31T10:00:00.000005"}
+    (tmp_path / "c-2026-01-01.csv").write_text(f"id,{','.join(row)}\n1,{','.join(row.values())}\n")
+    schema = "rate decimal(10, 2), large double, wide double, day date"
+    assert written(only_rows(source_of(tmp_path / "c-{at}.csv", schema))) == [
+        (1, {"rate": 1.01, "large": "Infinity", "wide": 2.0**53, "day": "2026-01-31"})
+    ]
+
+
 def test_values_of_parquet_are_not_bent(tmp_path):
     write_parquet(tmp_path / "c-2026-01-01.parquet", [{"id": 1, "name": 2.5}])
     with pytest.raises(ConfigError, match="row 1: field name: expected int"):

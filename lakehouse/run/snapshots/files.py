@@ -24,8 +24,8 @@ from lakehouse.semantics.time.years import is_possible_time
 # A file's name can't have colons everywhere: hyphens or nothing between hours, minutes and seconds are common.
 _CLOCK = re.compile(r"(?<=\d)[T_ ](\d\d)([-_]?)(\d\d)(?:\2(\d\d))?(?=$|[Zz+.,-])")
 _DAY = r"(?:\d{8}|\d{4}-\d\d-\d\d)"
-# A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone. No digit follows:
-# of 20260131120000 the day alone would make one snapshot of all times of the day.
+# A time in a name: a day, maybe a time of the day, with the same text between its parts, maybe a zone. No digit
+# follows: of 20260131120000 the day alone would make one snapshot of all times of the day.
 _TIME = (
     rf"(?P<time>{_DAY}"
     r"(?:[Tt_ ]\d\d(?P<between>[-_:]?)\d\d(?:(?P=between)\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+-]\d\d(?::?\d\d)?)?)?)(?!\d)"

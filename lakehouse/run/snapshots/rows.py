@@ -24,6 +24,7 @@ from lakehouse.plan.expression.schema import Column
 from lakehouse.plan.names.format_traits import JSON
 from lakehouse.plan.origin import Source
 from lakehouse.run.snapshots.files import SourceSnapshot, VersionGone, check_time, unreadable_table
+from lakehouse.semantics.key_value import key_value
 
 BATCH_ROWS = 10_000
 # What delta-rs says of a version before the oldest checkpoint, once the log's earlier commits were removed.
@@ -107,7 +108,9 @@ def _as_it_is(number: int, row: FileRow) -> FileRow:
 def _as_record(source: Source, place: str, number: int, row: FileRow) -> SnapshotRow:
     if row is None:
         raise Unfit("expected an object, found null")
-    key = encode_key(source.key_format, source.key, {column.name: row[column.name] for column in source.key})
+    # A table has one row for both zeros, so the topic has one key for them.
+    key_row = {column.name: key_value(row[column.name]) for column in source.key}
+    key = encode_key(source.key_format, source.key, key_row)
     if key is None or all(row[column.name] is None for column in source.key):
         names = ", ".join(column.in_topic.name for column in source.key)
         raise Unfit(f"its key, {names}, is null; expected a value")
