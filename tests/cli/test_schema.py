@@ -244,9 +244,9 @@ def test_what_is_published_is_compared(registry: EmbeddedRegistry, register: Reg
     orders = lh.stream("in", key="id bigint", schema="city string, amount decimal(9, 2)")
     totals = orders.group_by("city").agg(n=lh.count(), total=lh.sum("amount")).table("totals")
 
-    def problems(topic: str, sinks_of: lh.Table = totals) -> dict[str, Any]:
+    def problems(topic: str, sinks_of: lh.Table = totals, *, auto_register: bool = True) -> dict[str, Any]:
         sink = replace(sinks_of.changes().to_topic(topic), format="avro", key_format="avro")
-        settings = RegistrySection(tmp_path / "none", url=registry.url)
+        settings = RegistrySection(tmp_path / "none", url=registry.url, auto_register=auto_register)
         checks = check_schemas(Registry(settings, registry.url), settings, lh.app(sinks_of, sink), tmp_path)
         return {check.name: check.problems or check.note for check in checks}
 
@@ -256,6 +256,18 @@ def test_what_is_published_is_compared(registry: EmbeddedRegistry, register: Reg
     register("out-value", order([{"name": "n", "type": ["null", "long"], "default": None}, total]))
     register("out-key", "string")
     assert problems("out") == {"topic out, key": "", "topic out, value": ""}
+    missing = "the registry does not have this schema, and registry.auto_register is false: register it there first"
+    assert problems("absent", auto_register=False) == {
+        "topic absent, key": (missing,),
+        "topic absent, value": (missing,),
+    }
+    count = {"name": "n", "type": ["null", "long"], "default": None}
+    register("less-value", order([count]))
+    assert problems("less")["topic less, value"] == ""
+    assert problems("less", auto_register=False)["topic less, value"] == (missing,)
+    register("less-value", order([count, total]))
+    register("less-value", order([count, total, NOTE]))
+    assert problems("less", auto_register=False)["topic less, value"] == "", "the registry has it, as an older version"
     register("other-value", order([{"name": "n", "type": "string"}]))
     assert problems("other")["topic other, value"] != ""
     doubled = orders.select("amount * 2 AS twice").latest("doubled")
@@ -365,7 +377,7 @@ def test_a_schema_that_was_registered_later_is_learned(
     id = register("later-value", order(FIRST))
     Path("app.py").write_text(APP.format(topic="later").replace('key="id"', 'key="id bigint", schema="city string"'))
     schemas = LakeSchemas(Layout(str(folder / "lake")))
-    schemas.keep("later", {"value": {id: None, 999_999: None, 7: WriterSchema("AVRO", '"int"')}}, 3)
+    schemas.keep("later", {"value": {id: None, 999_999: None, 777_777: WriterSchema("AVRO", '"int"')}}, 3)
     retry = ("schema", "retry", "--app", "app.py", "--lake", "lake")
     told = words(lakehouse(*retry).out)
     assert f"topic later, value: known now: {id}; still unknown: 999999." in told
@@ -373,11 +385,42 @@ def test_a_schema_that_was_registered_later_is_learned(
     schemas.reload("later")
     known = schemas.find("later", "value")
     assert json.loads(known[id].text) == order(FIRST)
-    assert known[7].text == '"int"', "what is known stays"
+    assert known[777_777].text == '"int"', "what is known stays"
     assert schemas.tick("later", ["value"]) == 3
     assert schemas.unknown_ids("later", "value") == {999_999}
     again = json.loads(lakehouse(*retry, "--json").out)["parts"]
     assert again == [{"topic": "later", "part": "value", "learned": [], "unknown": [999_999], "tables": []}]
+
+
+def test_nothing_is_learned_while_the_registry_is_away(
+    lakehouse: Command, register: Register, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try names the tables of all topics: who learned a schema before that would have named none of them."""
+    from lakehouse.errors import RegistryUnavailable
+    from lakehouse.run.schemas import retry
+
+    id = register("near-value", order(FIRST))
+    schema = 'key="id bigint", schema="city string"'
+    near, far = (APP.format(topic=topic).replace('key="id"', schema).splitlines()[3] for topic in ("near", "far"))
+    far = far.replace("orders", "others")
+    Path("the app.py").write_text(
+        f'import lakehouse as lh\n{near}\n{far}\napp = lh.app(orders.latest("a"), others.latest("b"))\n'
+    )
+    schemas = LakeSchemas(Layout(str(folder / "lake")))
+    for topic, unknown_id in (("near", id), ("far", 999_999)):
+        schemas.keep(topic, {"value": {unknown_id: None}}, 3)
+    command = ("schema", "retry", "--app", "the app.py", "--lake", "lake")
+
+    class Away(retry.SchemaLookUp):
+        def __call__(self, id: int) -> WriterSchema | None:
+            if id == 999_999:
+                raise RegistryUnavailable("it is away")
+            return super().__call__(id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retry, "SchemaLookUp", Away)
+        assert "it is away" in lakehouse(*command).err
+    assert "lakehouse repair backfill a --app 'the app.py'" in words(lakehouse(*command).out)
 
 
 CLICK = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "shop.Click", "type": "object",

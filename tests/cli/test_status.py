@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -272,6 +273,7 @@ def test_a_plan_tries_new_rules_on_the_newest_records(lake, lakehouse, folder):
     assert (
         "rule positive is new (amount > 0). Of the newest 20 records 11 do not meet it, for example orders/0/16" in out
     )
-    assert 'lakehouse test expect orders --rule "amount > 0"' in out
+    assert "lakehouse test expect orders --rule 'amount > 0'" in out
+    assert f"lakehouse test expect orders --rule {shlex.quote(rules[1]['condition'])}" in out
     declare(lake, load_app(str(folder / "app.py")))
     assert "new_rules" not in json.loads(lakehouse("plan", "--app", "app.py", "--json").out)

@@ -33,6 +33,8 @@ SCHEMAS = {
     8: WriterSchema("AVRO", '"long"'),
     9: WriterSchema("AVRO", json.dumps(MIXED)),
     10: WriterSchema("PROTOBUF", 'syntax = "proto3";'),
+    12: WriterSchema("AVRO", '"string"'),
+    13: WriterSchema("JSON", '{"type": "integer"}'),
     11: WriterSchema("PROTOBUF", 'syntax = "proto3"; message A { int64 n = 1; message B { string city = 2; } }'),
 }
 
@@ -114,6 +116,10 @@ def test_bytes_that_do_not_fit_are_escaped_with_the_reason(format: str, data: by
         (b"a\x1b[2J", "bytes", "a\\x1b[2J"),
         (with_prefix(5, b' {"a": 1}'), "json_sr", '{"a": 1}'),
         (written(8, 5), "avro", "5"),
+        (written(8, -25), "avro", "-25"),  # one byte, the character 1
+        (written(12, "12345"), "avro", '"12345"'),  # its length is a line break
+        (with_prefix(13, b"7"), "json_sr", "7"),
+        (with_prefix(13, b"\2x"), "bytes", r"\x00\x00\x00\x00\r\x02x"),
         (with_prefix(11, b"\0\x08\x07"), "protobuf", '{"n": "7"}'),
     ],
 )

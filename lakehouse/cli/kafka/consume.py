@@ -150,21 +150,24 @@ def _chosen_formats(
 
 
 class _RememberingLookUp:
-    """Looks schemas up in the registry; while it is away, it is asked once, and not for each record again."""
+    """Looks schemas up in the registry: it is asked once for an id, and while it is away once for all."""
 
     def __init__(self, settings: Settings) -> None:
         from lakehouse.run.start.registry import SchemaLookUp
 
         self._look_up: LookUp = SchemaLookUp(settings)
+        self._schemas: dict[int, WriterSchema | None] = {}
         self._failure: LakehouseError | None = None
 
     def __call__(self, id: int) -> WriterSchema | None:
         """Return the schema with an id; None if there is none. Raises RegistryUnavailable, also for a refused login."""
-        if self._failure is None:
+        if id not in self._schemas and self._failure is None:
             try:
-                return self._look_up(id)
+                self._schemas[id] = self._look_up(id)
             except (RegistryUnavailable, ConfigError) as error:
                 self._failure = error
+        if id in self._schemas:
+            return self._schemas[id]
         raise RegistryUnavailable(str(self._failure))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
+from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of, with_app
 
 IDS_SHOWN = 10
 
@@ -24,8 +24,7 @@ def retry(
     from lakehouse.run.start.application import load_app
 
     settings = lake_of(config, lake)
-    app_name = app_of(app, settings)
-    retried_parts = retry_unknown_ids(settings, load_app(app_name))
+    retried_parts = retry_unknown_ids(settings, load_app(app_of(app, settings)))
     if json:
         show.print_json({"parts": [asdict(part) for part in retried_parts]})
         return
@@ -39,7 +38,7 @@ def retry(
     if tables := dict.fromkeys(name for part in retried_parts for name in part.tables):
         show.say("Their records are in the quarantine. To take them in, build each table again, from bronze:")
         for name in tables:
-            show.say(f"    lakehouse repair backfill {name} --app {app_name}")
+            show.say(f"    lakehouse repair backfill {name}{with_app(app)}")
 
 
 def _id_list(ids: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ All of history is for `lakehouse test expect`, which asks Spark.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,7 @@ class SampledRule:
         return (
             f"stream {self.stream!r}: rule {self.expectation} is new ({self.condition}). Of the newest "
             f"{self.of_records:,} records {self.refused:,} do not meet it{example}. All of history: "
-            f'`lakehouse test expect {self.stream} --rule "{self.condition}"`'
+            f"`lakehouse test expect {self.stream} --rule {shlex.quote(self.condition)}`"
         )
 
 

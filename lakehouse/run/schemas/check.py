@@ -26,6 +26,7 @@ from lakehouse.run.schemas.written_schemas import refusals, schema_to_write
 from lakehouse.settings.sections import RegistrySection
 
 Compared = Literal["pinned", "declared", "published"]
+_NOT_REGISTERED = "the registry does not have this schema, and registry.auto_register is false: register it there first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
             format = sink.key_format if part_name == "key" else sink.format
             schema = schema_to_write(sink.topic, part_name, format, columns)
             subject = subject_of_schema(settings, sink.topic, part_name, schema)
-            checks.append(_check_published(registry, sink, part_name, columns, subject, newest_of(subject)))
+            checks.append(_check_published(registry, settings, sink, part_name, columns, newest_of(subject), subject))
     return checks
 
 
@@ -125,18 +126,25 @@ def _published_parts(sink: Sink) -> Iterator[tuple[str, tuple[Column, ...]]]:
 
 def _check_published(
     registry: Registry,
+    settings: RegistrySection,
     sink: Sink,
     part_name: str,
     columns: tuple[Column, ...],
-    subject: str,
     newest: NewestSchema | None,
+    subject: str,
 ) -> SchemaCheck:
+    """Compare what a run would write with the registry, as `with_registered_id` does: a known schema is only used."""
     name = f"topic {sink.topic}, {part_name}"
-    version = None if newest is None else newest.version
-    if newest is None:
+    if newest is None and settings.auto_register:
         return SchemaCheck("published", name, subject, note="the registry has no such schema yet; a run registers it")
     format = sink.key_format if part_name == "key" else sink.format
-    schema = schema_to_write(sink.topic, part_name, format, columns, newest.schema)
-    if not (problems := tuple(refusals(registry, subject, schema, newest.schema))):
-        return SchemaCheck("published", name, subject, version)
-    return SchemaCheck("published", name, subject, version, problems, schema.text, newest.schema.text)
+    schema = schema_to_write(sink.topic, part_name, format, columns, None if newest is None else newest.schema)
+    if newest is None:
+        return SchemaCheck("published", name, subject, problems=(_NOT_REGISTERED,), own=schema.text)
+    if registry.lookup(subject, schema.text, schema.kind) is not None:
+        return SchemaCheck("published", name, subject, newest.version)
+    problems = refusals(registry, subject, schema, newest.schema)
+    if not settings.auto_register:
+        problems.insert(0, _NOT_REGISTERED)
+    texts = (schema.text, newest.schema.text) if problems else ()
+    return SchemaCheck("published", name, subject, newest.version, tuple(problems), *texts)

@@ -8,7 +8,7 @@
 | string                    | UTF-8                                                                              |
 | int, bigint, double       | the number, as Kafka's serializers write it                                        |
 | bytes                     | the bytes, all but letters, digits and signs of ASCII escaped: \\x00\\x07            |
-| "" (guessed)              | what a registry's prefix says, else JSON or a text without controls, else the bytes |
+| "" (guessed)              | as the schema behind a registry's prefix, else JSON or text without controls, or bytes |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, req
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.protobuf.proto_json import read_json
 from lakehouse.formats.values.json_text import parse_value
-from lakehouse.formats.values.json_validation import refuse_constant
+from lakehouse.formats.values.json_validation import JSON_KIND, refuse_constant
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
@@ -104,26 +104,28 @@ def part_text(format: str, data: bytes, look_up: LookUp) -> PartText:
 
 
 def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
-    candidates = (JSON, STRING) if (id := schema_id(data)) is None else (JSON_SR, _format_of_schema(id, look_up))
+    candidates = (JSON, STRING) if (id := schema_id(data)) is None else _registered_formats(id, look_up)
     reason = ""
     for format in candidates:
         try:
             text = _text_in(format, data, look_up)
         except (Unfit, PlanError, RegistryUnavailable) as error:
-            reason = f"not {format}: {error}" if format in (AVRO, PROTOBUF) else ""
+            reason = "" if format in (JSON, STRING) else f"not {format}: {error}"
             continue
         if format != STRING or not _CONTROL.search(text):
             return PartText(text, format)
     return PartText(_escape_bytes(data), BYTES, reason)
 
 
-def _format_of_schema(id: int, look_up: LookUp) -> str:
-    """Return the format of values that are read by a schema."""
+def _registered_formats(id: int, look_up: LookUp) -> tuple[str, ...]:
+    """Return the formats that bytes behind a registry's prefix may have: one if the schema's kind is known.
+
+    The bytes alone do not tell: an Avro long of one byte, 0x31, and the JSON text 1 are the same.
+    """
     with suppress(RegistryUnavailable):
-        schema = look_up(id)
-        if schema is not None and schema.kind == PROTOBUF_KIND:
-            return PROTOBUF
-    return AVRO
+        if (schema := look_up(id)) is not None:
+            return {JSON_KIND: (JSON_SR,), PROTOBUF_KIND: (PROTOBUF,)}.get(schema.kind, (AVRO,))
+    return JSON_SR, AVRO
 
 
 def _text_in(format: str, data: bytes, look_up: LookUp) -> str:

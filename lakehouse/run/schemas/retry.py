@@ -19,7 +19,7 @@ from lakehouse.settings.config import Settings
 class RetriedPart:
     """A topic's "key" or "value" with ids that were unknown. learned, unknown: those known now, and the others.
 
-    tables: those that read the topic, and have records of the learned ids to judge again.
+    tables: those that read the topic, if an id was learned: they may have records of it to judge again.
     """
 
     topic: str
@@ -32,18 +32,21 @@ class RetriedPart:
 def retry_unknown_ids(settings: Settings, app: App) -> list[RetriedPart]:
     """Keep the schemas that the registry has now; return a line for each part of a topic with ids that were unknown.
 
+    Nothing is kept before all were looked up: what is known no longer shows which tables have records to judge again.
     Raises RegistryUnavailable, ConfigError for a refused login, StorageError.
     """
     schemas, look_up = LakeSchemas(Layout(settings.lake.path)), SchemaLookUp(settings)
+    looked_up_by_part = {
+        (topic, part_name): {id: look_up(id) for id in unknown_ids}
+        for topic, part_name in app.registered_parts
+        if (unknown_ids := sorted(schemas.unknown_ids(topic, part_name)))
+    }
     retried = []
-    for topic, part_name in app.registered_parts:
-        if not (unknown_ids := sorted(schemas.unknown_ids(topic, part_name))):
-            continue
-        looked_up = {id: look_up(id) for id in unknown_ids}
+    for (topic, part_name), looked_up in looked_up_by_part.items():
         learned = tuple(id for id, schema in looked_up.items() if schema is not None)
         if learned:
             schemas.learn(topic, {part_name: looked_up})
         tables = tuple(table.name for table in app.tables if topic in table.stream.topics) if learned else ()
-        still_unknown = tuple(id for id in unknown_ids if id not in learned)
+        still_unknown = tuple(id for id in looked_up if id not in learned)
         retried.append(RetriedPart(topic, part_name, learned, still_unknown, tables))
     return retried
