@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from lakehouse.plan.names.field import in_backticks
+
+PLAIN_NAME = re.compile(r"(?!(?:select|not)$)[A-Za-z_]\w*", re.IGNORECASE)  # the others can't be read back bare
 SPARK_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
@@ -15,10 +19,10 @@ def spark_type(delta_type: Any) -> str:
         case "map":
             return f"map<{spark_type(delta_type.key_type)}, {spark_type(delta_type.value_type)}>"
         case "struct":
-            return f"struct<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in delta_type.fields)}>"
+            fields = (f"{_field_name(field.name)}: {spark_type(field.type)}" for field in delta_type.fields)
+            return f"struct<{', '.join(fields)}>"
     return SPARK_NAMES.get(str(kind_name), str(kind_name))
 
 
-def is_same_type(type_text: str, other_text: str) -> bool:
-    """Say whether two of Spark's texts are the same type, whatever their blanks."""
-    return "".join(type_text.lower().split()) == "".join(other_text.lower().split())
+def _field_name(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else in_backticks(name)

@@ -187,6 +187,22 @@ def test_a_backfill_is_promised_only_where_it_can_be_made(lakehouse, folder, n, 
     assert ("Give the new declaration another table name: it is built from bronze" in out) == (kind == "new_table")
 
 
+def test_a_type_is_the_same_in_another_spelling(lakehouse, folder):
+    text = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="d decimal, x decimal(5), s struct<`a-b`: int, `select`: decimal>")
+app = lh.app(orders{step}.latest("newest"))
+"""
+    struct = pa.struct({"a-b": pa.int32(), "select": pa.decimal128(10, 0)})
+    kept = {"id": pa.string(), "d": pa.decimal128(10, 0), "x": pa.decimal128(5, 0), "s": struct}
+    (folder / "app.py").write_text(text.format(step=""))
+    make_table(folder / "lake" / "silver" / "newest", load_app("app.py").table("newest"), pa.schema(kept))
+    (folder / "app.py").write_text(text.format(step=".filter('d > 0')"))
+    assert kinds(lakehouse("plan", "app.py", "--json").out) == {"newest": "refold"}
+    assert "struct<`a-b`: int, `select`: decimal(10,0)>" in lakehouse("look", "describe", "newest", "--json").out
+
+
 def test_an_edit_of_one_digit_within_a_second_is_seen(lakehouse, folder, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     declare(folder, having='.having("n > 1")')

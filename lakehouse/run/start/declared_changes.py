@@ -7,7 +7,7 @@ from typing import Literal
 
 from lakehouse.errors import PlanError
 from lakehouse.lake import reader, store
-from lakehouse.lake.delta_type import is_same_type, spark_type
+from lakehouse.lake.delta_type import spark_type
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced_topic_message as misplaced_text
 from lakehouse.lake.place import table_places
@@ -15,6 +15,7 @@ from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal, explain_upstream_refusal
 from lakehouse.plan.evolution.differences import KINDS
+from lakehouse.plan.expression.schema import is_same_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
@@ -78,7 +79,8 @@ def _other_columns(layout: Layout, table: Table) -> list[str]:
     declared_types = {column.name: column.type for column in table.columns}
     reasons = [f"column {name}: is no longer declared" for name in sorted(existing_types) if name not in declared_types]
     for name, kind in declared_types.items():
-        if kind and name in existing_types and not is_same_type(kind, existing_types[name]):
+        # Without case, in which the names of a struct's fields may differ from what Spark makes of an expression.
+        if kind and name in existing_types and not is_same_type(kind.lower(), existing_types[name].lower()):
             reasons.append(f"column {name}: has another type: found {existing_types[name]}, declared {kind}")
     if is_table(layout.state(table.name)) != (len(table_places(layout, table)) > 1):
         reasons.append("its state, which people don't see, begins or ends to be a table of its own")
