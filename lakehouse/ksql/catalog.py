@@ -60,6 +60,7 @@ class Entry:
     records, by TIMESTAMP of a query; empty if they keep their own time. writer_name: the name of the entry that writes
     the topic which this entry reads; empty if no entry does. record_names: see `WithClause`. history: the entry is the
     history of its query's rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
+    header_names: the columns that are of its records' headers.
     """
 
     kind: str
@@ -82,6 +83,7 @@ class Entry:
     record_names: tuple[str, str] = ("", "")
     history: HistoryClause | None = None
     constraints: Constraints = ()
+    header_names: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

@@ -96,6 +96,7 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         key_delimiter=properties.key_delimiter,
         record_names=properties.record_names,
         history=properties.history,
+        header_names=tuple(element.name for element in columns.headers),
     )
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, list_choices
 from lakehouse.ksql.expression.cast import cast
+from lakehouse.ksql.expression.common_types import coerce_literal
 from lakehouse.ksql.expression.expression import ColumnScope
-from lakehouse.ksql.function import call
-from lakehouse.ksql.function.sql import Sql, literal_sql
+from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.topic_moment import sql_to_topic
 from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
-from lakehouse.ksql.syntax.tree import Name, Value
+from lakehouse.ksql.syntax.tree import Expr, Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.expression.field_names import name_fields
@@ -29,7 +31,8 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
 
     is_expected: a query is expected to write the record, nothing inserts it; single values have names then.
 
-    A stream without a key gets a null key. ROWTIME may be given; other columns that are left out are null.
+    A stream without a key gets a null key. ROWTIME may be given; other columns that are left out are null. Columns of
+    headers are no part of the record, and can't be given.
     """
     has_query = target.query is not None or target.writer_name
     if (has_query or target.is_source or target.unwritten_format) and not is_expected:
@@ -37,41 +40,30 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         if target.unwritten_format:
             reason = f"others write records in {target.unwritten_format}"
         raise SqlError(f"cannot insert values into {target.name}: {reason}", statement.position)
-    column_names = statement.names or tuple(column.name for column in target.columns)
-    if len(column_names) != len(statement.values):
+    columns = [column for column in target.columns if column.name not in target.header_names]
+    column_names = statement.names or tuple(column.name for column in columns)
+    _check_count(column_names, statement)
+    if named_headers := [name for name in column_names if name in target.header_names]:
         raise SqlError(
-            f"expected {len(column_names)} values, one for each of {', '.join(column_names)}",
-            statement.position,
-            found=str(len(statement.values)),
+            f"cannot insert into HEADER columns: {', '.join(named_headers)}. Leave them out", statement.position
         )
     if repeated_names := [name for name in dict.fromkeys(column_names) if column_names.count(name) > 1]:
         raise SqlError(f"the column {repeated_names[0]} is named twice", statement.position)
-    kinds_by_name = {column.name: column.kind for column in target.columns}
+    kinds_by_name = {column.name: column.kind for column in columns}
     values_by_name: dict[str, Any] = {}
     timestamp_entry: dict[str, Any] = {}
     for column_name, value_node in zip(column_names, statement.values, strict=True):
-        value_sql = ColumnScope(()).sql(value_node)
         if column_name == "ROWTIME":
-            timestamp_entry = {"timestamp": _row_time(value_sql, value_node.position)}
+            timestamp_entry = {"timestamp": _row_time(ColumnScope(()).sql(value_node), value_node.position)}
             continue
         if column_name not in kinds_by_name:
             raise SqlError(
                 f"column name {column_name} does not exist", value_node.position, expected=list_choices(kinds_by_name)
             )
-        if kinds_by_name[column_name] == k.BYTES and value_sql.literal is not None:
-            # A text for BYTES is base64, as in JSON.
-            value_sql = call.compile_call("TO_BYTES", [value_sql, literal_sql("base64")], value_node.position)
+        kind = kinds_by_name[column_name]
         format = target.formats[0 if column_name in target.relation.key else 1]
-        values_by_name[column_name] = _topic_value(
-            cast(value_sql, kinds_by_name[column_name], value_node.position), kinds_by_name[column_name], format
-        )
-        if values_by_name[column_name] is None and value_sql.literal is not None:
-            raise SqlError(
-                f"column {column_name} takes {kinds_by_name[column_name]}",
-                value_node.position,
-                found=repr(value_sql.literal),
-            )
-    value_columns = [column for column in target.columns if not column.is_key]
+        values_by_name[column_name] = _topic_value(_column_value(column_name, kind, value_node), kind, format)
+    value_columns = [column for column in columns if not column.is_key]
     key_values = [
         name_fields(values_by_name.get(column_name), kinds_by_name[column_name].spark)
         for column_name in target.relation.key
@@ -96,6 +88,59 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         else dict(zip(map(field_name, target.relation.key), key_values, strict=True))
     )
     return {"topic": target.topic, "key": shown_key, "value": shown_value, **timestamp_entry}
+
+
+def _check_count(column_names: tuple[str, ...], statement: InsertValues | AssertValues) -> None:
+    if len(column_names) != len(statement.values):
+        raise SqlError(
+            f"expected {len(column_names)} values, one for each of {', '.join(column_names)}",
+            statement.position,
+            found=str(len(statement.values)),
+        )
+
+
+def _column_value(name: str, kind: Kind, node: Expr) -> Sql:
+    """Return a value as its column's type. Raises SqlError for a value that would not stay the same, unlike CAST."""
+    value_sql = ColumnScope(()).sql(coerce_literal(node, kind))
+    cast_sql = cast(value_sql, kind, node.position)
+    refusal = partial(SqlError, f"column {name} takes {kind}", node.position)
+    if not _takes(kind, value_sql.kind):
+        raise refusal(found=str(value_sql.kind), expected=f"a value of its type, such as CAST(... AS {kind})")
+    value = evaluate(Expression(value_sql.text), {})
+    if not _is_kept(value, evaluate(Expression(cast_sql.text), {})):
+        raise refusal(found=repr(value) if isinstance(value, str) else str(value))
+    return cast_sql
+
+
+def _takes(kind: Kind, value_kind: Kind) -> bool:
+    """Say whether a column of a type takes values of another: of a narrower number, or a text that is read as one."""
+    if value_kind.is_null or value_kind == kind:
+        return True
+    if kind.name != value_kind.name:
+        if kind.is_number and value_kind.is_number:
+            return k.NUMBERS.index(value_kind.name) < k.NUMBERS.index(kind.name)
+        return value_kind == k.STRING and kind.name in (*k.MOMENTS, "BYTES")
+    if kind.name != "STRUCT":  # a DECIMAL that has other digits takes those values that fit
+        return all(map(_takes, kind.inner, value_kind.inner))
+    value_kinds = dict(zip(value_kind.names, value_kind.inner, strict=True))
+    return all(
+        _takes(field_kind, value_kinds.get(field_name, k.NULL))
+        for field_name, field_kind in zip(kind.names, kind.inner, strict=True)
+    )
+
+
+def _is_kept(value: Any, cast_value: Any) -> bool:
+    """Say whether a cast has kept a value: it has become no null, and has lost no digits."""
+    match cast_value:
+        case None:
+            return value is None
+        case Decimal():
+            return bool(value == cast_value)
+        case list():
+            return all(map(_is_kept, value, cast_value))
+        case dict():
+            return all(_is_kept(value.get(name), part) for name, part in cast_value.items())
+    return True
 
 
 def _row_time(value_sql: Sql, position: int) -> int | None:
@@ -126,7 +171,7 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
     if entry.kind != statement.kind:
         raise SqlError(f"{entry.name} is a {entry.kind}, and not a {statement.kind}", statement.position)
     if statement.elements:
-        expected_columns = [(element.name, element.kind, bool(element.role)) for element in statement.elements]
+        expected_columns = [(element.name, element.kind, element.is_key) for element in statement.elements]
         if sorted(expected_columns, key=str) != sorted(
             ((entry_column.name, entry_column.kind, entry_column.is_key) for entry_column in entry.columns), key=str
         ):
@@ -167,9 +212,10 @@ def expected_record(statement: AssertValues, entry: Entry) -> dict[str, Any]:
         raise SqlError(
             f"ASSERT VALUES is for what a query writes, and nothing writes to {entry.name}", statement.position
         )
+    _check_count(statement.names, statement)
     bounds: dict[str, int] = {}
     column_names, value_nodes = [], []
-    for name, value in zip(statement.names, statement.values, strict=False):
+    for name, value in zip(statement.names, statement.values, strict=True):
         if name in BOUNDS and entry.is_windowed:
             if not isinstance(value, Value) or not isinstance(value.value, int):
                 raise SqlError(f"{name} is a number of milliseconds", value.position)

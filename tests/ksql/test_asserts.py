@@ -1,13 +1,15 @@
-"""ASSERT in the statements of a scenario: the declarations and the records of what queries write."""
+"""INSERT INTO ... VALUES and ASSERT in a scenario: the records that are written, and what queries make of them."""
 
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.script import Script
 from lakehouse.run.scenario.scenario import check_scenario, on_model, read_scenario
 
 DECLARED = (
@@ -18,6 +20,13 @@ DECLARED = (
     "CREATE TABLE many AS SELECT page, n FROM per_page WHERE n < 2;",
     "INSERT INTO hits (ROWTIME, page, who, at) VALUES (10, 'a', 'ann', '1970-01-01T00:00:05');",
     "INSERT INTO hits (ROWTIME, page) VALUES (20, 'a');",
+)
+
+
+VALUES = (
+    "CREATE STREAM t (a INT, d DECIMAL(4, 2), f BOOLEAN, b BYTES, x ARRAY<INT>, m MAP<VARCHAR, INT>, "
+    "e ARRAY<DECIMAL(4, 2)>, s STRUCT<i INT, j DOUBLE>, v VARCHAR, l BIGINT, g DOUBLE) "
+    "WITH (kafka_topic='t', value_format='JSON');"
 )
 
 
@@ -67,6 +76,7 @@ def test_what_does_not_hold(tmp_path: Path, statement: str, said: str) -> None:
     [
         ("ASSERT VALUES hits (page) VALUES ('a');", "nothing writes to HITS"),
         ("ASSERT VALUES known (page, city) VALUES ('a', 'b');", "column name CITY does not exist"),
+        ("ASSERT VALUES known (page, who) VALUES ('a');", "expected 2 values, one for each of PAGE, WHO. Found 1"),
         ("ASSERT VALUES nowhere (page) VALUES ('a');", "NOWHERE does not exist"),
         ("ASSERT VALUES hourly (page, WINDOWSTART) VALUES ('a', 'x');", "WINDOWSTART is a number of milliseconds"),
         ("ASSERT TABLE known;", "can't read this"),
@@ -90,3 +100,59 @@ def test_records_of_a_topic_that_no_query_reads_make_no_difference(tmp_path: Pat
     scenario = {"statements": [*DECLARED, declared], "inputs": inputs, "outputs": outputs}
     file.write_text(json.dumps(scenario))
     assert check_scenario(read_scenario(file), on_model) == []
+
+
+def inserted(statements: str) -> dict[str, object]:
+    script = Script()
+    script.run(statements)
+    (record,) = script.inserted_records()
+    return record
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("a", "1.9", "column A takes INTEGER. Found DECIMAL(2, 1)"),
+        ("a", "2.9e0", "column A takes INTEGER. Found DOUBLE"),
+        ("a", "3000000000", "column A takes INTEGER. Found BIGINT"),
+        ("a", "'1.5'", "column A takes INTEGER. Found DECIMAL(2, 1)"),
+        ("d", "1.239", "column D takes DECIMAL(4, 2). Found 1.239"),
+        ("d", "555", "column D takes DECIMAL(4, 2). Found 555"),
+        ("d", "1e0", "column D takes DECIMAL(4, 2). Found DOUBLE"),
+        ("f", "'on'", "invalid input syntax for type BOOLEAN: 'on'"),
+        ("f", "'1'", "invalid input syntax for type BOOLEAN: '1'"),
+        ("b", "'@@'", "column B takes BYTES. Found '@@'"),
+        ("x", "ARRAY[1.5]", "column X takes ARRAY<INTEGER>. Found ARRAY<DECIMAL(2, 1)>"),
+        ("m", "MAP('a' := 1.7)", "column M takes MAP<VARCHAR(STRING), INTEGER>"),
+        ("e", "ARRAY[1, 1.555]", "column E takes ARRAY<DECIMAL(4, 2)>"),
+        ("s", "STRUCT(i := 1.5)", "column S takes STRUCT<I INTEGER, J DOUBLE>"),
+    ],
+)
+def test_a_value_that_would_become_another_is_not_inserted(name: str, value: str, said: str) -> None:
+    with pytest.raises(SqlError) as error:
+        inserted(f"{VALUES} INSERT INTO t ({name}) VALUES ({value});")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("a", "'5'", 5), ("a", "CAST(1.9 AS INT)", 1), ("a", "NULL", None), ("d", "1.230", Decimal("1.23")),
+        ("f", "'yes'", True), ("b", "'YWI='", b"ab"), ("x", "ARRAY[1, NULL]", [1, None]), ("l", "2 * 3", 6),
+        ("g", "0.1", 0.1), ("v", "5", "5"), ("s", "STRUCT(i := 1)", {"I": 1, "J": None}),
+        ("e", "ARRAY[1, 2.5]", [Decimal(1), Decimal("2.5")]),
+    ],
+)  # fmt: skip
+def test_a_value_that_fits_is_inserted(name: str, value: str, wanted: object) -> None:
+    record = inserted(f"{VALUES} INSERT INTO t ({name}) VALUES ({value});")
+    assert record["value"] == dict.fromkeys("ADFBXMESVLG") | {name.upper(): wanted}
+
+
+def test_columns_of_headers_are_no_part_of_a_record_that_is_inserted(tmp_path: Path) -> None:
+    declared = "CREATE STREAM h (t BYTES HEADER('trace'), a VARCHAR) WITH (kafka_topic='h', value_format='{}');"
+    assert inserted(f"{declared.format('KAFKA')} INSERT INTO h VALUES ('b');")["value"] == "b"
+    assert inserted(f"{declared.format('JSON')} INSERT INTO h VALUES ('b');")["value"] == {"A": "b"}
+    with pytest.raises(SqlError, match=r"cannot insert into HEADER columns: T\. Leave them out"):
+        inserted(f"{declared.format('JSON')} INSERT INTO h (t, a) VALUES ('b', 'c');")
+    asserted = "ASSERT STREAM h (t BYTES HEADER('trace'), a VARCHAR);"
+    assert failures(tmp_path, declared.format("JSON"), asserted) == []

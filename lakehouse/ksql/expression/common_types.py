@@ -34,7 +34,7 @@ def coerce_list(nodes: Sequence[t.Expr], compile_node: Callable[[t.Expr], Sql], 
     leading_value = next((value for value in values if not value.kind.is_null), None)
     if leading_value is None:
         return values
-    coerced_nodes = [_coerce_literal(node, leading_value.kind) for node in nodes]
+    coerced_nodes = [coerce_literal(node, leading_value.kind) for node in nodes]
     # Compile again only where something has changed: lists may be nested deeply.
     coerced_values = (
         value if coerced_node == node else compile_node(coerced_node)
@@ -43,7 +43,7 @@ def coerce_list(nodes: Sequence[t.Expr], compile_node: Callable[[t.Expr], Sql], 
     return [_moment_value(value, leading_value.kind, position) for value in coerced_values]
 
 
-def _coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
+def coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
     """Return an expression with its literals converted to a type where that is possible."""
     match node:
         case t.Value(value=str() as text) if kind.is_number:
@@ -53,14 +53,14 @@ def _coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
         case t.Value(value=bool() | int() | float() | Decimal()) if kind == k.STRING:
             return replace(node, value=_literal_text(node))
         case t.ArrayOf() if kind.name == "ARRAY":
-            return replace(node, items=tuple(_coerce_literal(item, kind.inner[0]) for item in node.items))
+            return replace(node, items=tuple(coerce_literal(item, kind.inner[0]) for item in node.items))
         case t.MapOf() if kind.name == "MAP":
-            pairs = (tuple(map(_coerce_literal, pair, kind.inner)) for pair in node.pairs)
+            pairs = (tuple(map(coerce_literal, pair, kind.inner)) for pair in node.pairs)
             return replace(node, pairs=tuple((key, value) for key, value in pairs))
         case t.StructOf() if kind.name == "STRUCT":
             kinds_by_name = dict(zip(kind.names, kind.inner, strict=True))
             members = (
-                (name, _coerce_literal(member_value, kinds_by_name[name]) if name in kinds_by_name else member_value)
+                (name, coerce_literal(member_value, kinds_by_name[name]) if name in kinds_by_name else member_value)
                 for name, member_value in node.members
             )
             return replace(node, members=tuple(members))
