@@ -32,7 +32,7 @@ from lakehouse.ksql.sinks import (
 )
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
-from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
+from lakehouse.ksql.syntax.split_text import StatementText, comment_spans, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.ksql.with_clause import history_of_query, insert_id, query_id, query_properties, read_aggregate_limits
 from lakehouse.plan.app import App, SqlTypes, app
@@ -40,7 +40,8 @@ from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
-_VARIABLE = re.compile(r"\$\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
+# A $ before it escapes it: $${name} is the text ${name}.
+_VARIABLE = re.compile(r"(\$?)(\$\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\})")
 
 
 @dataclass(slots=True)
@@ -62,9 +63,11 @@ class Script:
     def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
         """Yield the statements of a text, each with its own text, its variables replaced. Raises SqlError."""
         for statement_text in split_statements(text):
+            replace_variable = partial(
+                self._variable_value, text=statement_text, comments=comment_spans(statement_text.text)
+            )
             replaced_text = StatementText(
-                _VARIABLE.sub(partial(self._variable_value, text=statement_text), statement_text.text),
-                statement_text.line_before,
+                _VARIABLE.sub(replace_variable, statement_text.text), statement_text.line_before
             )
             try:
                 statement = parse(replaced_text.text, self.catalog.types)
@@ -72,12 +75,17 @@ class Script:
                 raise error.within(replaced_text.text, replaced_text.line_before) from None
             yield statement, replaced_text
 
-    def _variable_value(self, match: re.Match[str], text: StatementText) -> str:
-        name = match[1].upper()
+    def _variable_value(self, match: re.Match[str], text: StatementText, comments: list[tuple[int, int]]) -> str:
+        escape_mark, reference, written_name = match.groups()
+        if any(begin <= match.start() < end for begin, end in comments):
+            return match[0]
+        if escape_mark:
+            return reference
+        name = written_name.upper()
         if name not in self.variables:
-            raise SqlError(f"variable {match[1]} is not defined: DEFINE {match[1]} = '...';", match.start()).within(
-                text.text, text.line_before
-            )
+            raise SqlError(
+                f"variable {written_name} is not defined: DEFINE {written_name} = '...';", match.start()
+            ).within(text.text, text.line_before)
         return self.variables[name]
 
     def run(self, text: str) -> list[s.Statement]:

@@ -38,13 +38,23 @@ def text_of(token: Part) -> str:
 
 def name_of(part: Part) -> str:
     """Return a name: in upper case if unquoted, else as written. A name that no column can have is escaped."""
-    name_token = part
-    while not isinstance(name_token, Token):
-        name_token = name_token.children[0]
+    name = written_name(part)
+    return column_name(name if _name_token(part).type == "QUOTED" else name.upper())
+
+
+def written_name(part: Part) -> str:
+    """Return a name as it is written, without quotes around it."""
+    name_token = _name_token(part)
     if name_token.type != "QUOTED":
-        return column_name(str(name_token).upper())
+        return str(name_token)
     quote_mark = name_token[0]
-    return column_name(str(name_token)[1:-1].replace(quote_mark * 2, quote_mark))
+    return str(name_token)[1:-1].replace(quote_mark * 2, quote_mark)
+
+
+def _name_token(part: Part) -> Token:
+    while not isinstance(part, Token):
+        part = part.children[0]
+    return part
 
 
 class ExpressionReader:

@@ -9,7 +9,7 @@ from lark import Token, Tree
 from lakehouse.duration import LONGEST_MS
 from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.read_expression import ExpressionReader, Part, name_of, position_of, text_of
+from lakehouse.ksql.syntax.read_expression import ExpressionReader, Part, name_of, position_of, text_of, written_name
 from lakehouse.ksql.syntax.tree import Expr, Name, Value
 
 UNITS_MS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -160,10 +160,10 @@ class StatementReader(ExpressionReader):
         return s.SetProperty(text_of(part.children[0]), None, position=position)
 
     def _read_define(self, part: Part, position: int) -> s.Statement:
-        return s.Define(self._name(part), text_of(part.children[1]), position=position)
+        return s.Define(_variable_name(part), text_of(part.children[1]), position=position)
 
     def _read_undefine(self, part: Part, position: int) -> s.Statement:
-        return s.Define(self._name(part), None, position=position)
+        return s.Define(_variable_name(part), None, position=position)
 
     def _read_assert_topic(self, part: Part, position: int) -> s.Statement:
         return s.AssertTopic(
@@ -281,6 +281,11 @@ class StatementReader(ExpressionReader):
             str(part.data).upper(), window_lengths[0], window_lengths[1] if part.data == "hopping" else None,
             _child_duration(part, "retention"), _child_duration(part, "grace"), position_of(part),
         )  # fmt: skip
+
+
+def _variable_name(part: Part) -> str:
+    """Return a variable's name, which is found in any case and, unlike a column's, never escaped."""
+    return written_name(_find_child(part, "name")).upper()
 
 
 def _split_elements(part: Part) -> tuple[list[Part], list[Part]]:

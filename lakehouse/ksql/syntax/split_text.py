@@ -37,6 +37,11 @@ def split_statements(text: str) -> Iterator[StatementText]:
         statement_begin = statement_end + 1
 
 
+def comment_spans(text: str) -> list[tuple[int, int]]:
+    """Return the begin and the end of each comment in a text."""
+    return [part.span() for part in _PART.finditer(text) if part[0].startswith(("--", "/*"))]
+
+
 def ends_statement(text: str) -> bool:
     """Say whether a text ends with the end of a statement, so that a shell need not wait for more."""
     statement_ends = [part.end() for part in _PART.finditer(text) if part[1]]
