@@ -10,7 +10,7 @@ from lakehouse.ksql.expression.expression import ScopeColumn
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.statement import Constraints, HistoryClause, Query
+from lakehouse.ksql.syntax.statement import Constraints, CreateSource, HistoryClause, Query
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.format_traits import traits_of
@@ -60,7 +60,8 @@ class Entry:
     records, by TIMESTAMP of a query; empty if they keep their own time. writer_name: the name of the entry that writes
     the topic which this entry reads; empty if no entry does. record_names: see `WithClause`. history: the entry is the
     history of its query's rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
-    header_names: the columns that are of its records' headers.
+    header_names: the columns that are of its records' headers. created: the statement that declares it over a topic, with
+    the columns of ALTER; None for that of a query. settings: those of SET by which `created` was read.
     """
 
     kind: str
@@ -84,6 +85,8 @@ class Entry:
     history: HistoryClause | None = None
     constraints: Constraints = ()
     header_names: tuple[str, ...] = ()
+    created: CreateSource | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

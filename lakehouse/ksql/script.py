@@ -328,9 +328,7 @@ class Script:
         """Return a declared entry with the columns that ALTER adds. Raises SqlError."""
         entry = self.catalog.get(statement.name, statement.position)
         source.check_altered(statement, entry, self.catalog.reader_names(entry.name))
-        statements = [earlier_statement for earlier_statement, _ in self.read(entry.statement)]
-        folder = self.folder or declaring_folder()
-        return source.alter_source(statement, statements, f"{entry.statement};\n{text}", self.settings, folder)
+        return source.alter_source(statement, entry, text, self.folder or declaring_folder())
 
     def _drop_entry(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":

@@ -30,7 +30,7 @@ from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.query import history_of
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
+from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement
 from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
 from lakehouse.plan.expectation import Expectation
@@ -97,6 +97,8 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         record_names=properties.record_names,
         history=properties.history,
         header_names=tuple(element.name for element in columns.headers),
+        created=statement,
+        settings=dict(settings),
     )
 
 
@@ -454,17 +456,11 @@ def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
             raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.position)
 
 
-def alter_source(
-    statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str], folder: Path
-) -> Entry:
-    """Return the declaration of a topic with the columns that one more statement adds. folder: see `declare_source`."""
-    created, *alterations = statements
-    assert isinstance(created, CreateSource)
-    added_elements = [
-        element
-        for alteration in (*alterations, statement)
-        if isinstance(alteration, Alter)
-        for element in alteration.elements
-    ]
-    created = _with_inferred_columns(created, source_properties(created, settings), folder)
-    return declare_source(replace(created, elements=(*created.elements, *added_elements)), text, settings, folder)
+def alter_source(statement: Alter, entry: Entry, text: str, folder: Path) -> Entry:
+    """Return the declaration of a topic with the columns that a statement adds. folder: see `declare_source`.
+
+    The types and the settings are those of then: CREATE TYPE and SET may say something else now.
+    """
+    assert entry.created is not None
+    created = replace(entry.created, elements=(*entry.created.elements, *statement.elements))
+    return declare_source(created, f"{entry.statement};\n{text}", entry.settings, folder)
