@@ -60,8 +60,8 @@ class Entry:
     records, by TIMESTAMP of a query; empty if they keep their own time. writer_name: the name of the entry that writes
     the topic which this entry reads; empty if no entry does. record_names: see `WithClause`. history: the entry is the
     history of its query's rows, or of its topic's, and has no topic to write. constraints: of its query's rows.
-    header_names: the columns that are of its records' headers. created: the statement that declares it over a topic, with
-    the columns of ALTER; None for that of a query. settings: those of SET by which `created` was read.
+    header_names: the columns that are of its records' headers. created: the statement that declares it over a topic,
+    with the columns of ALTER; None for that of a query. settings: those of SET by which `created` was read.
     """
 
     kind: str
@@ -166,10 +166,16 @@ class Catalog:
             if entry.query is None and entry.insert_queries
         )
 
-    def names_read_by(self, query: Query) -> set[str]:
-        """Return the names of all streams and tables that a query reads, directly or through others."""
+    def reset_readers(self, name: str) -> None:
+        """Name the writer anew of each entry that reads the topic of this one, which may write another topic now."""
+        for reader in [entry for entry in self.entries.values() if entry.writer_name == name]:
+            writer = self.writer(reader.topic, reader.name)
+            self.add(replace(reader, writer_name="" if writer is None else writer.name))
+
+    def names_read_by(self, source_names: Iterable[str]) -> set[str]:
+        """Return the names of all streams and tables that are read through these, themselves included."""
         reached_names: set[str] = set()
-        waiting_names = sources_of(query)
+        waiting_names = [*source_names]
         while waiting_names:
             name = waiting_names.pop()
             if name not in reached_names and name in self.entries:

@@ -22,10 +22,16 @@ from lakehouse.semantics.time.window import Hopping, Session
 def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:
     """Return a declared entry, with the name of the entry that writes its topic, if that is declared before.
 
-    Raises SqlError for a schema that does not fit the writer's.
+    Raises SqlError for a schema that does not fit the writer's, and for a writer that is made of the entry itself.
     """
     if (writer := catalog.writer(entry.topic, entry.name)) is None:
         return entry
+    if entry.name in catalog.names_read_by([writer.name]):
+        raise SqlError(
+            f"{entry.name} would be made of itself: {writer.name} writes topic {entry.topic} from it. Name another "
+            "topic, or another stream",
+            0,
+        )
     read_from_writer(entry, find(writer.name, 0))
     return replace(entry, writer_name=writer.name)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
-from lakehouse.ksql.catalog import Catalog, Entry, SqlRelation, checked_name, queries_of
+from lakehouse.ksql.catalog import Catalog, Entry, SqlRelation, checked_name, queries_of, sources_of
 from lakehouse.ksql.constraint import with_row_constraints
 from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.reread import read_from_writer, with_writer
@@ -237,18 +237,20 @@ class Script:
             return
         # The queries that insert into it go on, and its readers are compiled again.
         self._relations.clear()
+        previous_entries = dict(self.catalog.entries)
         self.catalog.add(replace(entry, insert_queries=previous.insert_queries))
+        self.catalog.reset_readers(entry.name)
         try:
             check_queries(self.catalog, self.find, position)
         except SqlError:
             self._relations.clear()
-            self.catalog.add(previous)
+            self.catalog.entries = previous_entries
             raise
 
     def _compile_create_as(self, statement: s.CreateAs, text: str) -> Entry:
         checked_name(statement.name, statement.kind.lower(), statement.position)
         query = statement.query
-        if statement.name in self.catalog.names_read_by(query):
+        if statement.name in self.catalog.names_read_by(sources_of(query)):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.position)
         first_source = self.catalog.get(query.relation.name, query.relation.position)
         if (history := history_of_query(statement)) is not None:
@@ -314,7 +316,7 @@ class Script:
                 f"cannot insert into {target.name}: others write records in {target.unwritten_format}",
                 statement.position,
             )
-        if target.name in self.catalog.names_read_by(statement.query):
+        if target.name in self.catalog.names_read_by(sources_of(statement.query)):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.position)
         query_target = QueryTarget("STREAM", target.name, statement.position)
         query_result = widen_columns(compile_query(statement.query, self.find, query_target), target.columns)
