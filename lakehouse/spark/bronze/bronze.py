@@ -21,6 +21,7 @@ from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.place import TablePlace, own_topic_place
+from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
@@ -84,7 +85,7 @@ def check_places(lake: OpenLake, topics: Iterable[str], own_topics: Iterable[str
     other_topics = [topic for topic in topics if (topic in own_names) != (topic in existing_names)]
     if not other_topics or not lake.exists(lake.layout.records):
         return
-    coverage = last_coverage(lake.spark, lake.layout.records) or TickCoverage()
+    coverage = read_bronze_coverage(lake.layout)  # also where the log no longer has the last tick
     for topic in other_topics:
         if coverage.next_offsets(topic):
             raise PlanError(misplaced_topic_message(topic, has_own_table=topic in existing_names))
