@@ -118,6 +118,7 @@ def test_new_logic_is_staged_asked_and_promoted(shop: Shop, lakehouse: Command) 
 def test_a_crash_while_promoting_is_finished_and_all_goes_back(
     shop: Shop, lakehouse: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from lakehouse.run.deploy import deployment
     from lakehouse.run.repair import intervene
 
     shop.catch_up()
@@ -130,6 +131,14 @@ def test_a_crash_while_promoting_is_finished_and_all_goes_back(
             raise KeyboardInterrupt
         bring(open_table, app, tick)
 
+    def die_early(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deployment, "build_tables", die_early)
+        assert lakehouse("deploy", "stage", "--app", "new.py").code != 0
+    assert "nothing is built for these declarations" in lakehouse("deploy", "show", "--app", "new.py").err
+
     monkeypatch.setattr(intervene, "bring_table", bring_two)
     assert lakehouse("deploy", "promote", "--app", "new.py").code != 0
     monkeypatch.setattr(intervene, "bring_table", bring)
@@ -137,6 +146,10 @@ def test_a_crash_while_promoting_is_finished_and_all_goes_back(
     assert brought == ["customer", "by_city", "city_total"]
     half = {name: shop.rows(name) for name in ALL}
     assert half == {**{name: new[name] for name in ALL[:2]}, **{name: old[name] for name in ALL[2:]}}
+    for command in ("back", "promote", "stage"):  # city_total and moves would have become the new ones all the same
+        early = lakehouse("deploy", command, "--app", "app.py")
+        assert (early.code, "at tick 4, and not finished" in early.err) == (2, True), (command, early.err)
+    assert effects(lakehouse, "app.py", code=1)["moves"] == "refused"
     finished = as_json(lakehouse, "deploy", "promote", "--app", "new.py")
     assert (finished["tick"], finished["before"], finished["tables"]) == (4, 3, {})
     assert all_rows(shop, "new.py") == {name: new[name] for name in ALL}

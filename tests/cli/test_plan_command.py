@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.errors import PlanError
 from lakehouse.lake.commit_metadata import TopicState
-from lakehouse.plan.evolution.change import declaration_properties
+from lakehouse.lake.properties import SKIP
+from lakehouse.plan.evolution.change import declaration_of, declaration_properties
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.start.application import load_app
@@ -55,14 +57,15 @@ def make(folder: Path, *names: str) -> None:
 N = pa.schema({"n": pa.int64()})
 
 
-def make_table(path: Path, table: Table, columns: pa.Schema = N) -> None:
+def make_table(path: Path, table: Table, columns: pa.Schema = N, **properties: str) -> None:
     """deltalake accepts only properties that it knows: others are written into its log afterwards."""
+    shutil.rmtree(path, ignore_errors=True)
     write_deltalake(path, columns.empty_table())
     log = path / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "metaData" in action:
-            action["metaData"]["configuration"] = declaration_properties(table)
+            action["metaData"]["configuration"] = {**declaration_properties(table), **properties}
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
@@ -254,6 +257,61 @@ def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
     for replay in (lake.plan_replay, lake.replay):
         with pytest.raises(PlanError, match="A topic keeps its place"):
             replay(app, "orders", ())
+
+
+READER = """
+import lakehouse as lh
+
+orders = lh.stream("orders", key="id string", schema="n bigint")
+newest = orders.filter("{newest}").latest("newest")
+counts = newest.group_by("n").agg(k=lh.count()).having("{counts}").table("counts")
+app = lh.app(counts, upstream=[newest])
+"""
+
+
+def test_a_deployment_says_what_a_stage_or_a_run_would_refuse(lakehouse, folder):
+    def effects(code: int) -> dict[str, tuple[str, int]]:
+        actual = lakehouse("deploy", "plan", "--app", "app.py", "--json")
+        assert (actual.code, json.loads(actual.out)["ok"]) == (code, code == 0)
+        return {item["table"]: (item["effect"], len(item["problems"])) for item in json.loads(actual.out)["tables"]}
+
+    make_bronze(folder, "orders", own=False)
+    (folder / "app.py").write_text(READER.format(newest="n > 0", counts="k > 0"))
+    keeper = load_app("app.py").upstream[0]
+    make_table(folder / "lake" / "silver" / "newest", keeper)
+    columns = pa.schema({"n": pa.int64(), "k": pa.int64()})
+    before = load_app("app.py").table("counts")
+    for layer in ("silver", "state"):
+        make_table(folder / "lake" / layer / "counts", before, columns)
+    assert effects(0) == {"counts": ("nothing", 0)}
+    (folder / "app.py").write_text(READER.format(newest="n > 1", counts="k > 0"))
+    assert effects(1) == {"counts": ("refused", 1)}
+    page = lakehouse("deploy", "plan", "--app", "app.py").out
+    assert "which another application keeps, is declared otherwise there" in page
+    assert "is refused" in page
+    assert "Next:" not in page
+    assert "Nothing to deploy" not in page
+    (folder / "app.py").write_text(READER.format(newest="n > 0", counts="k > 1"))
+    assert effects(0) == {"counts": ("rebuilt", 0)}
+    text = (folder / "app.py").read_text()
+    (folder / "app.py").write_text(text.replace('"n bigint"', '"n bigint", own_table=True'))
+    assert effects(1) == {"counts": ("refused", 1)}
+    assert "A topic keeps its place" in lakehouse("deploy", "plan", "--app", "app.py").out
+    (folder / "app.py").write_text(text)
+    make_table(folder / "lake" / "silver" / "counts", before, columns, **{SKIP: "{}"})
+    assert effects(1) == {"counts": ("refused", 1)}
+    assert "was restored from a topic" in lakehouse("deploy", "plan", "--app", "app.py").out
+    make_table(folder / "lake" / "silver" / "counts", before, columns)
+    swap = {"declaration": declaration_of(load_app("app.py").table("counts")), "changed": True}
+    row = {"at": 3, "id": "i", "table": "counts", "kind": "swap", "reason": "", "details": json.dumps(swap)}
+    write_deltalake(folder / "lake" / "interventions" / "log", pa.Table.from_pylist([row]))
+    assert effects(0) == {"counts": ("rebuilt", 0)}, "it brings what is declared: `promote` finishes it"
+    (folder / "app.py").write_text(READER.format(newest="n > 0", counts="k > 0"))
+    assert effects(1) == {"counts": ("refused", 1)}
+    refusal = "of a table above it, is decided, at tick 3, and not finished"
+    assert refusal in lakehouse("deploy", "plan", "--app", "app.py").out
+    for command in ("back", "promote", "stage"):
+        assert refusal in lakehouse("deploy", command, "--app", "app.py").err
 
 
 def test_a_table_of_another_program_is_not_touched(lakehouse, folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -212,3 +213,32 @@ def test_no_table_is_built_from_another_place_of_bronze_than_its_records_have(be
     bronze.create_tables(bench.lake, ["without-records"])
     assert bronze.topics_with_own_table(bench.lake) == ["without-records"]
     bench.catch_up(application(own_table=False))
+
+
+@pytest.mark.rotated
+def test_the_rest_of_a_removal_that_was_killed_is_no_build(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lost the quarantine; the next build would have gone on behind the last tick, and swapped that in."""
+    from lakehouse.run.repair.backfill import build, discard
+    from lakehouse.spark.jvm import folders
+
+    *fitting, last = history("abab")
+    records = [*fitting, replace(last, value=b"bad")]
+    bench.write(records)
+    bench.catch_up(ALONE)
+    build(bench.lake.open(SUMS), "sums")
+    remove = folders.remove_folder
+
+    def die_early(spark: SparkSession, path: str) -> None:
+        if path.endswith("/sums/_delta_log"):
+            return remove(spark, path)
+        remove(spark, f"{path}/quarantine")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "remove_folder", die_early)
+        with pytest.raises(KeyboardInterrupt):
+            discard(bench.lake.open(SUMS))
+    built = build(bench.lake.open(SUMS), "sums")
+    assert bench.spark.read.format("delta").load(built.layout.quarantine("events")).count() == 1
+    rows = built.lake.read(built.visible.path).collect()
+    assert {(row["id"],): {"n": row["n"], "total": row["total"]} for row in rows} == expected(ALONE, records, "sums")

@@ -27,7 +27,7 @@ def plan(app: AppOption = None, config: ConfigOption = None, lake: LakeOption = 
     """Say what a deployment would do with each table, why, and how much it would read. Nothing is built.
 
     A table is built anew if its own logic is new, or that of a table above it. Exit code 1 if a table can't become what
-    is declared.
+    is declared, or what it reads is declared otherwise than in the lake.
 
     Example: lakehouse deploy plan --app app.py
     """
@@ -50,7 +50,7 @@ def _say_effects(effects: list[TableEffect], app: str | None) -> None:
     rows = [
         (
             effect.table,
-            WORDS[effect.effect],
+            _word_of(effect),
             f"{effect.records:,}" if effect.effect == "rebuilt" else "",
             _format_size(effect.stored_bytes) if effect.effect == "rebuilt" else "",
             ", ".join(effect.above),
@@ -62,13 +62,20 @@ def _say_effects(effects: list[TableEffect], app: str | None) -> None:
         lines = [f"  {reason}" for reason in effect.reasons]
         lines += [f"  gets column {name}" for name in effect.columns]
         if lines:
-            show.say("\n".join([f"\n{effect.table} {WORDS[effect.effect]}:", *lines]))
-    if any(effect.effect == "refused" for effect in effects):
+            show.say("\n".join([f"\n{effect.table} {_word_of(effect)}:", *lines]))
+    for problem in dict.fromkeys(problem for effect in effects for problem in effect.problems):
+        show.say(f"\n{problem}")
+    refused = [effect for effect in effects if effect.effect == "refused"]
+    if any(not effect.problems for effect in refused):
         show.say("\nDeclare a table that needs another name under one: its readers would find another table.")
-    elif rebuilt:
+    elif rebuilt and not refused:
         show.say(f"\nNext: lakehouse deploy stage{with_app(app)}")
-    else:
+    elif not refused:
         show.say("\nNothing to deploy: `lakehouse run` goes on with these declarations.")
+
+
+def _word_of(effect: TableEffect) -> str:
+    return "is refused" if effect.problems else WORDS[effect.effect]
 
 
 def _format_size(byte_count: int) -> str:

@@ -39,6 +39,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.evolution.differences import KINDS, ChangeKind, find_differences
@@ -77,6 +78,14 @@ def declaration_of(table: Table) -> str:
 def declaration_digest(table: Table) -> str:
     """Return a short text that differs between declarations of a table which differ."""
     return hashlib.sha256(declaration_of(table).encode()).hexdigest()[:16]
+
+
+def is_declared_for(table: Table, swap_details: Mapping[str, Any]) -> bool:
+    """Say whether a table, and those above it that change at the same tick, are declared as a swap has them."""
+    digests = swap_details.get("members", {})
+    return swap_details.get("declaration") == declaration_of(table) and all(
+        digests.get(above.name) in (None, declaration_digest(above)) for above in table.stream.tables
+    )
 
 
 def declarations_digest(tables: Iterable[Table]) -> str:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakehouse.errors import PlanError
 from lakehouse.lake import intervention_log, reader, store
 from lakehouse.lake.intervention_log import LoggedIntervention
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.place import table_places
-from lakehouse.lake.properties import BEGAN
+from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declarations_digest
+from lakehouse.plan.evolution.change import declarations_digest, is_declared_for
 from lakehouse.plan.table import Table
-from lakehouse.run.start.declared_changes import Planned, compare_declarations
+from lakehouse.run.start.declared_changes import (
+    Planned,
+    compare_declarations,
+    misplaced_topics,
+    restored_refusal,
+    upstream_refusals,
+)
 from lakehouse.semantics.commit_number import NO_TICK
 
 Effect = Literal["new", "nothing", "continues", "rebuilt", "refused"]
@@ -28,6 +35,7 @@ class TableEffect:
 
     reasons: the words of the declaration that differ. above: the tables above it whose logic is new. columns: those
     that the table gets. records: how many records of bronze a build reads. stored_bytes: the size of the table now.
+    problems: why it is refused, and what to do; empty for a declaration that its table can't take.
     """
 
     table: str
@@ -37,6 +45,7 @@ class TableEffect:
     columns: tuple[str, ...] = ()
     records: int = 0
     stored_bytes: int = 0
+    problems: tuple[str, ...] = ()
 
 
 def refuse_other_declarations(app: App, expected_digest: str) -> None:
@@ -63,7 +72,53 @@ def table_effects(layout: Layout, app: App) -> list[TableEffect]:
         if planned.kind != "new" and _is_behind(layout, planned.table, logged)
     }
     record_counts = _count_records(layout, app)
-    return [_effect_of(layout, planned, changed_names, record_counts) for planned in planned_tables]
+    effects = [_effect_of(layout, planned, changed_names, record_counts) for planned in planned_tables]
+    return _with_problems(layout, app, effects)
+
+
+def _with_problems(layout: Layout, app: App, effects: list[TableEffect]) -> list[TableEffect]:
+    """Return the effects; those that the deployment, or the run after it, would refuse say why."""
+    misplaced, refused_upstream = misplaced_topics(layout, app), upstream_refusals(layout, app)
+    unfinished = unfinished_swaps(layout, app)
+    judged_effects = []
+    for effect in effects:
+        stream = app.table(effect.table).stream
+        problems = [misplaced[topic] for topic in stream.topics if topic in misplaced]
+        problems += [refused_upstream[table] for table in stream.tables if table in refused_upstream]
+        problems += [unfinished[effect.table]] if effect.table in unfinished else []
+        if effect.effect == "rebuilt" and SKIP in reader.read_table_properties(layout, effect.table):
+            problems.append(restored_refusal(effect.table))
+        judged = replace(effect, effect="refused", problems=tuple(problems)) if problems else effect
+        judged_effects.append(judged)
+    return judged_effects
+
+
+def unfinished_swaps(layout: Layout, app: App) -> dict[str, str]:
+    """Say which tables have a swap before them that brings other logic than is declared; as a killed one leaves it.
+
+    The table is as it was before, until somebody with the other declaration finishes what is decided.
+    """
+    lake_files, logged = LakeFiles(layout), intervention_log.interventions_by_table(layout)
+    messages = {}
+    for table in app.tables:
+        swaps = [item for item in logged.get(table.name, ()) if item.kind == "swap"]
+        if not swaps or (log := lake_files.open_table(layout.silver(table.name))) is None:
+            continue
+        applied_tick = log.tick(table.name)
+        other_ticks = [s.at for s in swaps if s.at > applied_tick and not is_declared_for(table, s.details)]
+        if other_ticks:
+            messages[table.name] = (
+                f"table {table.name!r}: a swap to another declaration, of it or of a table above it, is decided, at "
+                f"tick {other_ticks[0]}, and not finished, as after a kill. Expected the application that it brings: "
+                "`lakehouse deploy promote` with its file finishes it. Then `lakehouse deploy back` takes it back."
+            )
+    return messages
+
+
+def refuse_unfinished_swaps(layout: Layout, app: App) -> None:
+    """Raise PlanError if other logic than is declared is about to be swapped in."""
+    if messages := unfinished_swaps(layout, app):
+        raise PlanError("\n".join(messages.values()))
 
 
 def _effect_of(

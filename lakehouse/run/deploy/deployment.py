@@ -26,7 +26,7 @@ from lakehouse.run.repair.backfill import (
     refuse_restored,
     require_applied_tick,
 )
-from lakehouse.run.repair.carry_out import check_stopped, stored_declaration
+from lakehouse.run.repair.carry_out import check_stopped, remove_build, stored_declaration
 from lakehouse.run.repair.intervene import bring_table
 from lakehouse.run.repair.stages import (
     Intervene,
@@ -173,7 +173,11 @@ def compare_deployment(lake: OpenLake, app: App, name: str, examples: int) -> di
     """
     members = find_members(lake, app)
     beside_lake = _beside_lake(lake, name, members)
-    if not members.swapped or note.read(beside_lake.layout.deployment) != _built_for(lake, members):
+    if (
+        not members.swapped
+        or note.read(beside_lake.layout.deployment) != _built_for(lake, members)
+        or not all(beside_lake.open(table).table_exists() for table in members.swapped)  # a stage that was killed early
+    ):
         raise NotFound(
             f"deployment {name!r}: nothing is built for these declarations. `lakehouse deploy stage` builds it."
         )
@@ -216,10 +220,10 @@ def discard_deployment(lake: OpenLake, app: App, name: str) -> bool:
 
     Raises LeaseHeld while a backfill, or a deployment, of one of the application's tables runs.
     """
-    folder = replace(lake.layout, beside=set_name(name)).tables
+    beside_lake = lake.with_layout(replace(lake.layout, beside=set_name(name)))
     with repair_leases(lake.layout, [table.name for table in app.tables]):
-        existed = folders.folder_exists(lake.spark, folder)
-        folders.remove_folder(lake.spark, folder)
+        existed = folders.folder_exists(lake.spark, beside_lake.layout.tables)
+        remove_build(beside_lake)
         return existed
 
 
@@ -262,7 +266,7 @@ def _remove_other_build(lake: OpenLake, beside_lake: OpenLake, members: TouchedT
     """Remove what was built for other tables, for other declarations, or over tables that have changed since."""
     layout, built_for = beside_lake.layout, _built_for(lake, members)
     if note.read(layout.deployment) != built_for:
-        folders.remove_folder(lake.spark, layout.tables)
+        remove_build(beside_lake)
         note.write(layout.deployment, built_for)
 
 

@@ -39,9 +39,10 @@ class Deployments(Repairs):
         that the tables can't take, NotFound without a lake, LeaseHeld while one of the tables is repaired.
         """
         self._check_bronze(app)
-        from lakehouse.run.deploy import deployment
+        from lakehouse.run.deploy import declared, deployment
         from lakehouse.run.repair.backfill import ignore_progress
 
+        declared.refuse_unfinished_swaps(self._layout, app)
         if back:
             deployment.check_way_back(self._lake, app)
         return deployment.plan_deployment(self._lake, app, name, examples=examples, listen=listen or ignore_progress)
@@ -73,6 +74,7 @@ class Deployments(Repairs):
 
         if expected_digest is not None:
             declared.refuse_other_declarations(app, expected_digest)
+        declared.refuse_unfinished_swaps(self._layout, app)
         finished_tick = deployment.finish_decided_swaps(self._lake, app)
         if back and finished_tick is None:
             deployment.check_way_back(self._lake, app)

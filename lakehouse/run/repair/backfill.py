@@ -19,7 +19,7 @@ from lakehouse.plan.evolution.change import declaration_of
 from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.rows import takes_out_rows
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.carry_out import carry_out, check_stopped, stored_declaration
+from lakehouse.run.repair.carry_out import carry_out, check_stopped, remove_build, stored_declaration
 from lakehouse.run.repair.intervene import NO_REASON, Why
 from lakehouse.run.repair.stages import (
     Basis,
@@ -31,6 +31,7 @@ from lakehouse.run.repair.stages import (
     Stage,
     basis_of,
 )
+from lakehouse.run.start.declared_changes import restored_refusal
 from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.difference import Difference
@@ -201,10 +202,10 @@ def discard(open_table: OpenTable) -> bool:
 
     Raises LeaseHeld while a backfill works on it.
     """
-    beside_folder = open_table.beside(check_name(open_table.name, "build")).layout.tables
+    beside_lake = open_table.beside(check_name(open_table.name, "build")).lake
     with repair_lease(open_table.layout, open_table.name):
-        existed = folders.folder_exists(open_table.spark, beside_folder)
-        folders.remove_folder(open_table.spark, beside_folder)
+        existed = folders.folder_exists(open_table.spark, beside_lake.layout.tables)
+        remove_build(beside_lake)
         return existed
 
 
@@ -216,10 +217,11 @@ def build(
     An interrupted build goes on, unless it had another declaration, or a table above got other logic since it began.
     """
     table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
-    if stored_declaration(beside_table) not in (None, declaration_of(table)) or present_logic.changed_above(
+    # Without the table, what is there is the rest of a removal that was killed.
+    if stored_declaration(beside_table) != declaration_of(table) or present_logic.changed_above(
         open_table, beside_table.read_begin_tick()
     ):
-        folders.remove_folder(open_table.spark, beside_table.layout.tables)
+        remove_build(beside_table.lake)
     build_tables(beside_table.lake, (table,), end_tick=end_tick, listen=listen)
     return beside_table
 
@@ -325,11 +327,7 @@ def plan_revert(
 
 def refuse_restored(open_table: OpenTable) -> None:
     if open_table.read_skipped_offsets() is not None:
-        raise PlanError(
-            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, "
-            "so it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
-            "again, into another lake."
-        )
+        raise PlanError(restored_refusal(open_table.name))
 
 
 def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from lakehouse.errors import StorageError
+from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease
@@ -78,8 +79,21 @@ def _run_stages(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why
                 stage = replace(stage, details={**stage.details, "stages": plan.describe()})
                 tick = intervene(lake, app, why.to_request(stage, intervention_id))
             case RemoveBuild():
-                folders.remove_folder(lake.spark, replace(lake.layout, beside=stage.beside).tables)
+                remove_build(lake.with_layout(replace(lake.layout, beside=stage.beside)))
     return tick
+
+
+def remove_build(beside_lake: OpenLake) -> None:
+    """Remove what was built beside the live tables. A killed removal leaves nothing that counts as a build.
+
+    So what says what it is goes first: a deployment's note, and the logs of the tables, which have their declarations.
+    """
+    spark, layout = beside_lake.spark, beside_lake.layout
+    note.remove(layout.deployment)
+    silver_folder = f"{layout.tables}/silver"
+    for name in folders.folder_names(spark, silver_folder):
+        folders.remove_folder(spark, f"{silver_folder}/{name}/_delta_log")
+    folders.remove_folder(spark, layout.tables)
 
 
 def check_stopped(open_table: OpenTable) -> None:

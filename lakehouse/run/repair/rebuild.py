@@ -23,6 +23,7 @@ from lakehouse.plan.expression.schema import check_name
 from lakehouse.plan.names.field import in_backticks
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
+from lakehouse.run.repair.carry_out import remove_build
 from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
@@ -191,7 +192,7 @@ def backtest(
             compare_tables(table.key, rows_before, rows_after, EXAMPLES),
         )
         for place in built_tables:
-            folders.remove_folder(open_table.spark, place.layout.tables)
+            remove_build(place.lake)
         return result
 
 

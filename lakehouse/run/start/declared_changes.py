@@ -47,13 +47,22 @@ def refusals_of(layout: Layout, app: App, own_tables: list[Planned]) -> list[str
 
     own_tables: see `compare_declarations`.
     """
-    upstream_tables = [Planned(table, _table_change(layout, table)) for table in app.upstream]
-    return [
-        explain(planned.table.name, planned.change)
-        for explain, comparisons in ((explain_refusal, own_tables), (explain_upstream_refusal, upstream_tables))
-        for planned in comparisons
+    own_refusals = [
+        explain_refusal(planned.table.name, planned.change)
+        for planned in own_tables
         if planned.change is not None and not planned.can_go_on
     ]
+    return [*own_refusals, *upstream_refusals(layout, app).values()]
+
+
+def upstream_refusals(layout: Layout, app: App) -> dict[Table, str]:
+    """Say which tables of other applications the lake has under another declaration than here."""
+    changes = {table: _table_change(layout, table) for table in app.upstream}
+    return {
+        table: explain_upstream_refusal(table.name, change)
+        for table, change in changes.items()
+        if change is not None and not change.can_go_on
+    }
 
 
 def _table_change(layout: Layout, table: Table) -> Evolution | None:
@@ -105,6 +114,15 @@ def refuse_misplaced(layout: Layout, declared: App | Stream) -> None:
     """Raise PlanError for topics whose rows lie elsewhere in bronze than declared: a repair would find no records."""
     if messages := misplaced_topics(layout, declared):
         raise PlanError("\n".join(messages.values()))
+
+
+def restored_refusal(table_name: str) -> str:
+    """Return the message that a table can't be rebuilt, since its first records are in the topic of its restore."""
+    return (
+        f"table {table_name!r} was restored from a topic: this lake's bronze does not have what came before, so it "
+        "can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it again, into "
+        "another lake."
+    )
 
 
 def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:

@@ -18,7 +18,7 @@ from lakehouse.lake.moment.older_bronze import older_bronze_error
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.lake.reader import read_bronze_coverage
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declaration_digest, declaration_of
+from lakehouse.plan.evolution.change import is_declared_for
 from lakehouse.plan.expectation import row_failure, table_failure
 from lakehouse.plan.stream import judges_of
 from lakehouse.semantics.commit_number import NO_TICK, Progress
@@ -250,7 +250,7 @@ class SilverWriter:
 
     def _apply_intervention(self, intervention: Intervention, quarantine: QuarantineWriter) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
-        if intervention.kind == "swap" and not self._is_declared_for(intervention):
+        if intervention.kind == "swap" and not is_declared_for(self.table, intervention.details):
             raise PlanError(
                 f"table {self.table.name!r} will be swapped for one under another declaration, at tick "
                 f"{intervention.at}. Run the application that declares it. If the folder of the table was removed, to "
@@ -283,13 +283,6 @@ class SilverWriter:
             held_batch.memory.release()
         self.applied_tick = intervention.at
         self._update_visible(intervention.at)
-
-    def _is_declared_for(self, swap: Intervention) -> bool:
-        """Say whether the table, and those above it that change at the same tick, are declared as a swap has them."""
-        digests = swap.details.get("members", {})
-        return swap.details["declaration"] == declaration_of(self.table) and all(
-            digests.get(above.name) in (None, declaration_digest(above)) for above in self.table.stream.tables
-        )
 
     def _take_over_built_table(self, intervention: Intervention, quarantine: QuarantineWriter) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
@@ -339,7 +332,9 @@ class SilverWriter:
             return False
         applied_tick = self._open_table.read_progress().tick
         return any(
-            intervention.kind == "swap" and intervention.at > applied_tick and self._is_declared_for(intervention)
+            intervention.kind == "swap"
+            and intervention.at > applied_tick
+            and is_declared_for(self.table, intervention.details)
             for intervention in self._interventions
         )
 
