@@ -110,7 +110,7 @@ def test_an_answer_is_shown_again_when_it_has_changed(story: Story, meanwhile, l
 def test_ctrl_c_is_the_end_also_while_an_answer_is_made(
     story: Story, monkeypatch: pytest.MonkeyPatch, lakehouse: Command, command: tuple[str, ...]
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(net_changes, "walk_net_changes", interrupted)

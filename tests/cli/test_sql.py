@@ -7,10 +7,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.cli.sql import shell
 from lakehouse.errors import SqlError
+from lakehouse.ksql.describe import DeletedRow
 from lakehouse.ksql.script import Script
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
@@ -20,6 +22,8 @@ from lakehouse.run.sql.session import SqlSession
 
 from ..run.model_lake import write_lake
 from .conftest import Command
+from .versioned import VersionedTable, position
+from .written import at
 
 APP = """\
 CREATE STREAM visits (name VARCHAR KEY, city VARCHAR, tags ARRAY<VARCHAR>)
@@ -171,6 +175,26 @@ def test_push_queries_give_what_comes(lake: Path, monkeypatch: pytest.MonkeyPatc
     list(session.run("SET 'auto.offset.reset' = 'earliest';"))
     (answer,) = session.run("SELECT name FROM visits EMIT CHANGES LIMIT 3;")
     assert (list(answer.rows), answer.ends) == ([("ann",), ("bob",), ("ann",)], False)
+
+
+def test_a_push_query_says_that_a_row_left_its_where(folder: Path) -> None:
+    table = VersionedTable(folder / "lake", "AGES", {"ID": pa.int32(), "AGE": pa.int32()}, ("ID",), feed=True)
+
+    def row(id: int, age: int, tick: int) -> dict[str, object]:
+        return {"ID": id, "AGE": age, "_event_time": at(0), "_position": position(tick, id)}
+
+    table.commit(1, row(1, 5, 1), row(2, 50, 1), row(3, 7, 1))
+    table.commit(2, row(1, 60, 2), row(2, 51, 2), row(3, 8, 2))
+    table.commit(3, row(1, 6, 3), gone=[{"ID": 2}, {"ID": 3}])
+    session = SqlSession(Lake(str(folder / "lake")).settings)
+    session.script.run(
+        "CREATE TABLE ages (id INT PRIMARY KEY, age INT) WITH (kafka_topic='ages', value_format='JSON');"
+    )
+    list(session.run("SET 'auto.offset.reset' = 'earliest';"))
+    (answer,) = session.run("SELECT id, age FROM ages WHERE age < 10 EMIT CHANGES LIMIT 6;")
+    changes = [(row, isinstance(row, DeletedRow)) for row in answer.rows]
+    assert changes[:4] == [((1, 5), False), ((3, 7), False), ((1, None), True), ((3, 8), False)]
+    assert sorted(changes[4:], key=str) == [((1, 6), False), ((3, None), True)]
 
 
 def test_the_shell_goes_on_after_an_error(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
