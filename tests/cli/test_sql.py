@@ -306,6 +306,14 @@ def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyP
         ("SELECT v.city AS city, c.n FROM visits v JOIN per_city c ON v.city = c.city", 2, [("Rome", 1), ("Oslo", 1)]),
         ("SELECT c.city, n, m FROM per_city c JOIN again a ON c.city = a.city", 2, [("Rome", 1, 1), ("Oslo", 1, 1)]),
         ("SELECT city, name FROM visits PARTITION BY city", 2, [("Rome", "ann"), ("Oslo", "bob")]),
+        (
+            "SELECT name, city FROM visits PARTITION BY name", 3,
+            [("ann", "Rome"), ("bob", "Oslo"), ("ann", "Rome")],
+        ),
+        (
+            "SELECT city, WINDOWSTART AS s, WINDOWEND, COUNT(*) AS n FROM visits WINDOW SESSION (2 HOURS) GROUP BY city",
+            4, [("Rome", 0, 0, 1), ("Oslo", 1000, 1000, 1), ("Rome", 0, 0, None), ("Rome", 0, 4_000_000, 2)],
+        ),
     ],
 )  # fmt: skip
 def test_push_queries_compute(lake: Path, statement: str, limit: int, wanted: list[object]) -> None:

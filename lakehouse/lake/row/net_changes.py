@@ -110,7 +110,7 @@ class _ChangeFeed:
                 yield dict(zip(column_names, row[len(sort_expressions) + 1 :], strict=True))
 
     def _order(self) -> list[str]:
-        """Return the SQL expressions to sort changes by, none of them null: preimages, those without a position, others.
+        """Return the SQL expressions to sort changes by, none of them null: preimages first, then without a position.
 
         Arrow does not sort by lists, so ordinals become text, each with the same number of digits.
         """

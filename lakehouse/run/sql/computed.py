@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lakehouse.ksql.catalog import SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, SqlColumn
 from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
@@ -20,7 +20,7 @@ from lakehouse.ksql.with_clause import read_aggregate_limits
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model
-from lakehouse.model.event import from_hashable
+from lakehouse.model.event import from_hashable, to_epoch_ms
 from lakehouse.plan.app import App, app
 from lakehouse.plan.expression.field_names import name_fields
 from lakehouse.plan.names.field import field_name
@@ -49,11 +49,15 @@ def gives_several_rows(query: Query) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ComputedQuery:
-    """A query that the model runs: its node, the application of it alone, and the columns that it shows."""
+    """A query that the model runs: its node, the application of it alone, and the columns that it shows.
+
+    bounds: the columns that are bounds of the key's window, which a deleted row has, too.
+    """
 
     node: Stream | Table
     whole: App
     columns: tuple[SqlColumn, ...]
+    bounds: dict[str, str]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,9 +70,11 @@ class _ComputedQuery:
         result = model.run(self.whole, records.read_all_records(self.whole.sources, layout, newest_tick), decode)
         is_table = isinstance(self.node, Table)
         for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
-            if change.position.tick > seen_tick:
+            # A stream's record without a value is no row.
+            if change.position.tick > seen_tick and (is_table or change.value is not None):
                 key = dict(zip(self.node.key, map(from_hashable, change.key or ()), strict=False))
                 row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
+                row |= {name.lower(): to_epoch_ms(key[bound]) for name, bound in self.bounds.items() if bound in key}
                 values = tuple(name_fields(row.get(column.name.lower()), column.kind.spark) for column in self.columns)
                 yield DeletedRow(values) if is_table and change.value is None else values
 
@@ -84,7 +90,12 @@ def _compile_query(query: Query, script: Script) -> _ComputedQuery:
     )
     shown_columns = tuple(column for column in compiled_query.columns if not column.name.startswith(KEY))
     node = compiled_query.node
-    return _ComputedQuery(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), shown_columns)
+    bounds = {
+        item.alias or item.expression.name: BOUNDS[item.expression.name]
+        for item in query.items
+        if isinstance(item.expression, Name) and item.expression.name in BOUNDS
+    }
+    return _ComputedQuery(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), shown_columns, bounds)
 
 
 def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:

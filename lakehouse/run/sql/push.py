@@ -1,8 +1,8 @@
 """Push queries: rows as they come, of a table that the lake keeps, or of a stream of its topics; without a JVM.
 
 A table gives each change of a commit once (the net changelog), a deleted row as its key with nulls, marked as
-`Deleted`; WHERE sees the values that it had. A row that an update takes out of WHERE is deleted, too. After SET 'auto.offset.reset' = 'earliest' the rows that are there come
-first.
+`Deleted`; WHERE sees the values that it had. A row that an update takes out of WHERE is deleted, too. After SET
+'auto.offset.reset' = 'earliest' the rows that are there come first.
 """
 
 from __future__ import annotations
