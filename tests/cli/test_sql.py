@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,16 @@ import pytest
 
 from lakehouse.cli.sql import shell
 from lakehouse.errors import SqlError
+from lakehouse.kafka.topics import TopicFacts
 from lakehouse.ksql.describe import DeletedRow
 from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax.parser import parse
+from lakehouse.ksql.syntax.statement import AssertTopic
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.scenario import Scenario, build_records, on_model
 from lakehouse.run.sql import records as bronze_records
+from lakehouse.run.sql.asserted_topic import check_topic
 from lakehouse.run.sql.session import SqlSession
 
 from ..run.model_lake import write_lake
@@ -197,6 +202,31 @@ def test_a_push_query_says_that_a_row_left_its_where(folder: Path) -> None:
     assert sorted(changes[4:], key=str) == [((1, 6), False), ((3, None), True)]
 
 
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("ASSERT TOPIC t", ""), ("ASSERT TOPIC t WITH (PARTITIONS=3, REPLICAS=1)", ""),
+        ("ASSERT TOPIC t WITH (PARTITIONS=4)", "topic t has PARTITIONS=3, and not 4"),
+        ("ASSERT TOPIC t WITH (PARTITIONS=3, RETENTION_MS=1)", "RETENTION_MS can't be compared. Expected PARTITIONS"),
+        ("ASSERT TOPIC u", "topic u does not exist"), ("ASSERT NOT EXISTS TOPIC u", ""),
+        ("ASSERT NOT EXISTS TOPIC t TIMEOUT 1 MILLISECOND", "topic t exists"),
+        ("ASSERT NOT EXISTS TOPIC u WITH (PARTITIONS=3)", "PARTITIONS is for a topic that exists"),
+        ("ASSERT TOPIC later", "topic later does not exist"), ("ASSERT TOPIC later TIMEOUT 30 SECONDS", ""),
+    ],
+)  # fmt: skip
+def test_a_topic_is_asserted_with_its_properties(statement: str, said: str) -> None:
+    parsed = parse(statement)
+    assert isinstance(parsed, AssertTopic)
+    existing = [parsed.topic == "t", parsed.topic in ("t", "later")]
+
+    def read_facts() -> TopicFacts | None:
+        exists = existing.pop(0) if len(existing) > 1 else existing[0]
+        return TopicFacts(parsed.topic, "id", 3) if exists else None
+
+    with pytest.raises(SqlError, match=re.escape(said)) if said else nullcontext():
+        check_topic(parsed, read_facts)
+
+
 def test_the_shell_goes_on_after_an_error(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = SqlSession(Lake(str(lake / "lake")).settings)
     typed = iter(
@@ -311,8 +341,9 @@ def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyP
             [("ann", "Rome"), ("bob", "Oslo"), ("ann", "Rome")],
         ),
         (
-            "SELECT city, WINDOWSTART AS s, WINDOWEND, COUNT(*) AS n FROM visits WINDOW SESSION (2 HOURS) GROUP BY city",
-            4, [("Rome", 0, 0, 1), ("Oslo", 1000, 1000, 1), ("Rome", 0, 0, None), ("Rome", 0, 4_000_000, 2)],
+            "SELECT city, WINDOWSTART AS s, WINDOWEND, COUNT(*) AS n FROM visits WINDOW SESSION (2 HOURS) "
+            "GROUP BY city", 4,
+            [("Rome", 0, 0, 1), ("Oslo", 1000, 1000, 1), ("Rome", 0, 0, None), ("Rome", 0, 4_000_000, 2)],
         ),
     ],
 )  # fmt: skip

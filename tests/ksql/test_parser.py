@@ -64,6 +64,14 @@ def test_statements(text: str, kind: type) -> None:
     assert isinstance(parse(text), kind)
 
 
+@pytest.mark.parametrize(
+    ("written", "topic"), [("`my-topic`", "my-topic"), ("'my-topic'", "my-topic"), ("myTopic", "myTopic")]
+)
+def test_a_topic_has_the_name_that_is_written(written: str, topic: str) -> None:
+    assert parse(f"PRINT {written}") == s.Print(topic)
+    assert parse(f"ASSERT NOT EXISTS TOPIC {written} TIMEOUT 3 SECONDS") == s.AssertTopic(topic, {}, False, 3000)
+
+
 def test_names_are_in_upper_case_unless_they_are_quoted() -> None:
     query = parse('SELECT a, `b`, "c", key, date FROM s')
     assert isinstance(query, s.Query)

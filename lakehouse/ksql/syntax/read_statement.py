@@ -166,8 +166,13 @@ class StatementReader(ExpressionReader):
         return s.Define(_variable_name(part), None, position=position)
 
     def _read_assert_topic(self, part: Part, position: int) -> s.Statement:
+        timeout_part = _find_child(part, "timeout")
         return s.AssertTopic(
-            self._topic(part), self._with_properties(part), not _has_child(part, "not_exists"), position=position
+            self._topic(part),
+            self._with_properties(part),
+            not _has_child(part, "not_exists"),
+            _parse_duration(timeout_part) if timeout_part else 0,
+            position=position,
         )
 
     def _read_assert_rows(self, part: Part, position: int) -> s.Statement:
@@ -193,9 +198,10 @@ class StatementReader(ExpressionReader):
         return name_of(_find_child(part, "name"))
 
     def _topic(self, part: Part) -> str:
+        """Return a topic's name, as it is written in or without quotes: Kafka tells cases apart."""
         name_part = _find_child(part, "name")
         return (
-            name_of(name_part)
+            written_name(name_part)
             if name_part
             else text_of(next(child for child in part.children if isinstance(child, Token)))
         )
@@ -325,7 +331,7 @@ def _parse_whole(token: Part) -> int:
 
 def _parse_duration(part: Part) -> int:
     number_token, unit_token = part.children
-    unit_word = str(unit_token).upper()
+    unit_word = written_name(unit_token).upper()
     unit_ms = UNITS_MS.get(unit_word.removesuffix("S"))
     if unit_ms is None:
         expected_units = "a unit of time: DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS"

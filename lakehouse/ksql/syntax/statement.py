@@ -276,11 +276,12 @@ class Define(Statement):
 
 @dataclass(frozen=True, slots=True)
 class AssertTopic(Statement):
-    """ASSERT TOPIC: it exists, or does not, with these properties."""
+    """ASSERT TOPIC: it exists, or does not, with these properties, when the time is over at the latest."""
 
     topic: str
     properties: Properties
     exists: bool = True
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

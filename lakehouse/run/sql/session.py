@@ -134,14 +134,12 @@ class SqlSession:
 
     def _assert_topic(self, statement: s.AssertTopic) -> Answer:
         from lakehouse.kafka.topics import Cluster
+        from lakehouse.run.sql.asserted_topic import check_topic
 
         with open_kafka(self.settings) as servers:
-            exists = statement.topic in Cluster(servers, self.settings.kafka.options).names()
-        if exists is not statement.exists:
-            raise SqlError(
-                f"topic {statement.topic} {'does not exist' if statement.exists else 'exists'}", statement.position
-            )
-        return Answer(message=f"Topic {statement.topic} {'exists' if exists else 'does not exist'}.")
+            cluster = Cluster(servers, self.settings.kafka.options)
+            check_topic(statement, lambda: cluster.existing_topics([statement.topic]).get(statement.topic))
+        return Answer(message=f"Topic {statement.topic} {'exists' if statement.exists else 'does not exist'}.")
 
     def _insert(self, statement: s.InsertValues) -> Answer:
         from lakehouse.kafka.produce import ProducerRecord, produce
