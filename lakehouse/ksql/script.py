@@ -75,6 +75,17 @@ class Script:
                 raise error.within(replaced_text.text, replaced_text.line_before) from None
             yield statement, replaced_text
 
+    def check_syntax(self, text: str) -> None:
+        """Raise SqlError for a statement of a text that can't be read, before any of them has an effect."""
+        trial = Script(Catalog(types=dict(self.catalog.types)), dict(self.variables))
+        for statement, statement_text in trial.read(text):
+            is_type = isinstance(statement, s.CreateType) or (
+                isinstance(statement, s.Drop) and statement.kind == "TYPE"
+            )
+            if is_type or isinstance(statement, s.Define):  # the statements behind it are read by them
+                with locate_errors(statement.position, statement_text):
+                    trial.declare(statement, statement_text.text)
+
     def _variable_value(self, match: re.Match[str], text: StatementText, comments: list[tuple[int, int]]) -> str:
         escape_mark, reference, written_name = match.groups()
         if any(begin <= match.start() < end for begin, end in comments):

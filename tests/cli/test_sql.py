@@ -167,6 +167,16 @@ def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.M
     assert "expected a file of SQL" in lakehouse("sql", "--app", "app.py", "-e", "SHOW TABLES").err
 
 
+def test_nothing_runs_where_a_later_statement_can_not_be_read(lakehouse: Command, lake: Path) -> None:
+    asked = "SELECT n FROM per_city WHERE city = 'Oslo';"
+    read = "DEFINE a = 'x'; CREATE TYPE t AS INT; CREATE STREAM ${a} (i t) WITH (kafka_topic='x', value_format='JSON');"
+    for text, place in ((f"{asked}\n SELEC 1;", "line 2, "), (f"{asked} SHOW ${{b}};", "variable b")):
+        outcome = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-e", text)
+        assert (outcome.code, outcome.out, place in outcome.err) == (2, "", True), outcome.err
+    outcome = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-e", f"{read} {asked}")
+    assert (outcome.code, rows(outcome.out)[-1]) == (0, {"N": 1}), outcome.err
+
+
 def test_an_error_in_the_application_names_its_file(lakehouse: Command, lake: Path) -> None:
     (lake / "app.sql").write_text(APP + "CREATE TABLE per_city AS SELECT 1 FROM nothing;")
     outcome = lakehouse("sql", "--app", "app.sql", "-e", "SHOW TABLES")

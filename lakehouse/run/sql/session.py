@@ -46,7 +46,11 @@ class SqlSession:
     declared: list[str] = field(default_factory=list)
 
     def run(self, text: str) -> Iterator[Answer]:
-        """Yield the answers to the statements of a text, in their order. An error has its place in the text."""
+        """Yield the answers to the statements of a text, in their order. An error has its place in the text.
+
+        None of them runs if one can't be read.
+        """
+        self.script.check_syntax(text)
         for statement, source_text in self.script.read(text):
             with locate_errors(statement.position, source_text):
                 answer = self._answer(statement, source_text.text)
