@@ -148,13 +148,14 @@ def flag_property(properties: Properties, name: str) -> bool:
     value = properties.get(name)
     if value is None:
         return False
-    word = _property_text(value).upper()
+    word = property_text(value).upper()
     if word not in ("TRUE", "FALSE"):
-        raise SqlError(f"{name} is true or false", value.position, found=_property_text(value))
+        raise SqlError(f"{name} is true or false", value.position, found=property_text(value))
     return word == "TRUE"
 
 
-def _property_text(value: Value | Name) -> str:
+def property_text(value: Value | Name) -> str:
+    """Return a property as a text, whatever it takes."""
     return value.name if isinstance(value, Name) else str(value.value)
 
 
@@ -164,7 +165,7 @@ def text_property(properties: Properties, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, Value) or not isinstance(value.value, str):
-        raise SqlError(f"{name} takes a text in quotes", value.position, found=_property_text(value))
+        raise SqlError(f"{name} takes a text in quotes", value.position, found=property_text(value))
     return value.value
 
 
@@ -182,7 +183,7 @@ def number_property(properties: Properties, name: str, most: int = 10_000) -> in
     value = properties.get(name)
     if value is None:
         return None
-    number_text = _property_text(value)
+    number_text = property_text(value)
     if not number_text.isdecimal() or not 1 <= int(number_text) <= most:
         raise SqlError(f"{name} takes a whole number from 1 to {most}", value.position, found=number_text)
     return int(number_text)

@@ -14,11 +14,11 @@ from lakehouse.ksql.expression.common_types import coerce_literal
 from lakehouse.ksql.expression.expression import ColumnScope
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.topic_moment import sql_to_topic
-from lakehouse.ksql.property import traits_of_sql
+from lakehouse.ksql.property import property_text, traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
-from lakehouse.ksql.syntax.tree import Expr, Name, Value
+from lakehouse.ksql.syntax.tree import Expr, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression.expression import Expression
 from lakehouse.plan.expression.field_names import name_fields
@@ -186,12 +186,21 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
         "KEY_FORMAT": key_format,
         "VALUE_FORMAT": value_format,
         "PARTITIONS": entry.partitions,
+        "WRAP_SINGLE_VALUE": entry.is_wrapped,
     }
+    if entry.created is not None:
+        entry_facts = {name: property_text(value) for name, value in entry.created.properties.items()} | entry_facts
     for name, property_value in statement.properties.items():
-        expected_text = property_value.name if isinstance(property_value, Name) else str(property_value.value)
+        expected_text = property_text(property_value)
         names = ("KEY_FORMAT", "VALUE_FORMAT") if name == "FORMAT" else (name,)
         for fact_name in names:
-            actual_text = str(entry_facts.get(fact_name, expected_text))
+            if fact_name not in entry_facts:
+                raise SqlError(
+                    f"{entry.name} is declared without {fact_name}, or it can't be compared",
+                    property_value.position,
+                    expected=list_choices(entry_facts),
+                )
+            actual_text = str(entry_facts[fact_name])
             is_same = (
                 actual_text == expected_text
                 if fact_name == "KAFKA_TOPIC"

@@ -128,6 +128,8 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
                 expected="VALUE_FORMAT='DEBEZIUM'",
             )
     with_clause = _with_clause(properties, topic, key_format, value_format, statement.position)
+    if with_clause.key is not None:
+        _check_older_key(statement, with_clause.key)
     max_ahead = text_property(properties, "MAX_AHEAD")
     if max_ahead is not None and with_clause.timestamp is None and not is_change:
         raise SqlError(
@@ -151,6 +153,18 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
         of_change_log=of_change_log,
     )
     return _with_wrap_setting(source_clause, properties, settings)
+
+
+def _check_older_key(statement: CreateSource, column_name: str) -> None:
+    """Raise SqlError for KEY='column' that does not name the key: of a stream, or beside a key of another column."""
+    key_names = [element.name for element in statement.elements if element.is_key]
+    if statement.kind == "STREAM" or key_names not in ([], [column_name]):
+        key_word = "KEY" if statement.kind == "STREAM" else "PRIMARY KEY"
+        raise SqlError(
+            f"KEY='{column_name}' names the key of a table that has no PRIMARY KEY. Leave it out, and write the key "
+            f"among the columns: ({column_name} VARCHAR {key_word}, ...)",
+            statement.properties["KEY"].position,
+        )
 
 
 def query_properties(
@@ -226,6 +240,16 @@ def _with_clause(
     delimiters: tuple[str, str] = (",", ","),
 ) -> WithClause:
     """Return the typed clause. delimiters: those of values and of keys that apply by default."""
+    if "TIMESTAMP_FORMAT" in properties and "TIMESTAMP" not in properties:
+        raise SqlError(
+            "TIMESTAMP_FORMAT is that of the column of the event time, and none is named: TIMESTAMP='AT'",
+            properties["TIMESTAMP_FORMAT"].position,
+        )
+    for name, format in (("KEY_DELIMITER", key_format), ("VALUE_DELIMITER", value_format)):
+        if name in properties and not traits_of_sql(format).has_separator:
+            raise SqlError(
+                f"{name} is for DELIMITED, and this format is {format}. Leave it out", properties[name].position
+            )
     return WithClause(
         topic,
         key_format,

@@ -83,6 +83,9 @@ def test_what_does_not_hold(tmp_path: Path, statement: str, said: str) -> None:
         ("ASSERT TABLE known WITH (kafka_topic='KNOWN');", "KNOWN is a STREAM, and not a TABLE"),
         ("ASSERT STREAM known WITH (kafka_topic='known');", "KAFKA_TOPIC of KNOWN is KNOWN, and not known"),
         ("ASSERT STREAM known WITH (value_format='JSON');", "VALUE_FORMAT of KNOWN is DELIMITED, and not JSON"),
+        ("ASSERT STREAM hits WITH (timestamp='at');", "HITS is declared without TIMESTAMP, or it can't be compared"),
+        ("ASSERT STREAM known WITH (replicas=3);", "KNOWN is declared without REPLICAS, or it can't be compared"),
+        ("ASSERT STREAM known WITH (wrap_single_value=false);", "WRAP_SINGLE_VALUE of KNOWN is True, and not False"),
         ("ASSERT STREAM known (page VARCHAR KEY, who INT);", "KNOWN has other columns: PAGE"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -239,3 +239,25 @@ def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
         assert query.items[0].expression is not None
         made = ColumnScope(()).sql(query.items[0].expression).text
         assert evaluate(Expression(made), {}) == text
+
+
+USUAL = "kafka_topic='u', value_format='JSON'"
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ("STREAM u (id INT KEY, a INT) WITH (key='nope', {})", "KEY='NOPE' names the key of a table"),
+        ("TABLE u (id INT PRIMARY KEY, a INT) WITH (key='a', {})", "KEY='A' names the key of a table"),
+        ("TABLE u (id INT PRIMARY KEY, a INT) WITH (key='id', {})", ""),
+        ("STREAM u (a VARCHAR) WITH (timestamp_format='yyyy', {})", "TIMESTAMP_FORMAT is that of the column"),
+        ("STREAM u (a VARCHAR) WITH (value_delimiter='|', {})", "VALUE_DELIMITER is for DELIMITED, and this format is"),
+        ("STREAM u (a VARCHAR) WITH (key_delimiter='|', {})", "KEY_DELIMITER is for DELIMITED, and this format is"),
+        ("STREAM u WITH (value_delimiter='|') AS SELECT a FROM s", "VALUE_DELIMITER is for DELIMITED"),
+        ("STREAM u WITH (value_format='DELIMITED', value_delimiter='|') AS SELECT a FROM s", ""),
+    ],
+)
+def test_a_property_without_effect_is_refused(declared: str, said: str) -> None:
+    text = f"{SOURCE} CREATE {declared.format(USUAL)};"
+    with pytest.raises(SqlError, match=re.escape(said)) if said else nullcontext():
+        Script().run(text)
