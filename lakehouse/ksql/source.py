@@ -23,7 +23,8 @@ from lakehouse.ksql.change_log import declare_changes
 from lakehouse.ksql.constraint import OF_RECORDS, of_records, with_constraints, with_table_constraints
 from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.expression.expression import ColumnScope, ScopeColumn
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function import call
+from lakehouse.ksql.function.sql import Sql, column_sql, literal_sql
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
 from lakehouse.ksql.property import traits_of_sql
@@ -410,10 +411,12 @@ def _time_text(columns: _Columns, properties: WithClause) -> str | None:
     if properties.timestamp is None:
         return None
     time_column_kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, properties)
-    time_text = name_text(properties.timestamp)
+    time_column = column_sql(properties.timestamp, time_column_kind)
     if time_column_kind == k.STRING:
-        time_text = f"to_timestamp({time_text}, {literal(properties.timestamp_format or '')})"
-    return time_text
+        time_column = call.compile_call(
+            "PARSE_TIMESTAMP", [time_column, literal_sql(properties.timestamp_format)], properties.position
+        )
+    return time_column.text
 
 
 def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
