@@ -43,9 +43,13 @@ def _kinds_of(name: str) -> set[str]:
 
 
 def _candidate_formats(columns: tuple[Column, ...], data: bytes) -> list[str]:
-    """Return the formats in which the producer may have meant to write these bytes."""
+    """Return the formats in which the producer may have meant to write these bytes.
+
+    None that needs a schema: there is none here, and the columns' own would fit bytes of other formats by chance.
+    """
     type_names = [base_type(column.type) for column in columns]
-    codecs = [codec_of(name) for name in KEY_FORMATS if traits_of(name).holds(type_names)]
+    traits = [traits_of(name) for name in KEY_FORMATS]
+    codecs = [codec_of(each.name) for each in traits if not each.needs_schema and each.holds(type_names)]
     if data.lstrip()[:1] in (b"{", b"["):  # only JSON begins like this
         codecs = [codec for codec in codecs if codec.format.is_json]
     return [str(codec.format) for codec in codecs if codec.may_be_meant(data, columns)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_a_null_key_with_a_window_behind_it_is_a_null_key():
 )  # fmt: skip
 def test_the_reason_names_the_format_that_would_fit(format, kind, data, reason):
     assert reason_not_fitting("key", format, (Column("id", kind),), data) == reason
+
+
+class NoProtobuf:
+    """An importer of a Python that lacks the extra."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("google.protobuf"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_the_reason_names_no_format_that_needs_a_schema(monkeypatch):
+    """It would be read by a schema of the columns, which the extra `protobuf` and a process compile."""
+    for name in [name for name in sys.modules if name.startswith("google.protobuf")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoProtobuf(), *sys.meta_path])
+    reason = reason_not_fitting("key", "json", (Column("number", "bigint"),), b"\x08\x05")
+    assert reason == "key: expected JSON: Expecting value at character 0"
 
 
 def test_a_value_is_not_read_without_its_object():
