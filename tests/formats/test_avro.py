@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.avro.avro_columns import avro_of_columns
+from lakehouse.formats.avro.read_types import read_types
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.registered import WriterSchemas, schema_id, with_prefix
 from lakehouse.formats.decode import decode_columns, decode_record, find_declared
@@ -407,8 +408,19 @@ def test_sql_finds_fields_in_any_case() -> None:
         "HOME": {"ZIP": 2},
     }
     ambiguous = WriterSchemas({7: WriterSchema("AVRO", json.dumps(record_of(a="int", A="int")))})
-    with pytest.raises(Unfit, match="expected one field A, found several"):
-        decode_columns("avro_any_case", parse_schema("A int", "test"), with_prefix(7, b"\x02\x04"), ambiguous)
+    row = decode_columns("avro_any_case", parse_schema("A int", "test"), with_prefix(7, b"\x02\x04"), ambiguous)
+    assert row == {"A": 2}, "the one that is spelled so"
+    in_two_cases = WriterSchemas({7: WriterSchema("AVRO", json.dumps(record_of(ab="int", aB="int")))})
+    with pytest.raises(Unfit, match="expected one field AB, found ab, aB: spell the column as one of them"):
+        decode_columns("avro_any_case", parse_schema("AB int", "test"), with_prefix(7, b"\x02\x04"), in_two_cases)
+
+
+def test_a_null_alone_is_a_null_for_both_engines() -> None:
+    """from_avro would give a row of nulls, which is no tombstone."""
+    columns = parse_schema("n int", "test")
+    schemas = WriterSchemas({7: WriterSchema("AVRO", '"null"')})
+    assert decode_columns("avro", columns, with_prefix(7, b""), schemas) is None
+    assert read_types(schemas[7].avro_type, columns, ignores_case=False) is None, "Python reads it on Spark"
 
 
 def test_columns_come_from_the_pinned_schemas(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.codec.registered import LENGTH_MAX, WriterSchemas, with_prefix
-from lakehouse.formats.decode import decode_record, find_declared
+from lakehouse.formats.decode import decode_columns, decode_record, find_declared
 from lakehouse.formats.written_form import (
     decode_written_key,
     decode_written_value,
@@ -145,6 +145,41 @@ def test_flattened_rows_say_that_they_are_deleted() -> None:
     with_boolean = record("Flat", **FIELDS, __deleted="boolean", __op="string")
     assert decoded({**row, "__deleted": True, "__op": "d"}, with_boolean, flattened=True) is None
     assert "op t" in decoded({**row, "__deleted": False, "__op": "t"}, with_boolean, flattened=True)
+
+
+def test_a_flattened_row_may_be_in_a_union_with_null() -> None:
+    row = {**EMPTY, "ID": 1, "NAME": "a"}
+    nullable = ["null", record("Flat", **FIELDS, __deleted=["null", "boolean"], __op="string")]
+    assert decoded({**row, "__deleted": False, "__op": "u"}, nullable, flattened=True)["name"] == "a"
+    assert decoded({**row, "__deleted": True, "__op": "d"}, nullable, flattened=True) is None
+    assert "op t" in decoded({**row, "__deleted": None, "__op": "t"}, nullable, flattened=True)
+    assert "leave out flattened=True" in decoded(event(NAME="a"), ["null", ENVELOPE], flattened=True)
+    assert decoded(event(NAME="a"), ["null", ENVELOPE])["name"] == "a"
+    assert decoded(event("d"), ["null", ENVELOPE]) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "after", "expected"),
+    [
+        ("n int", {"N": 1, "n": 2}, {"n": 2}),
+        ("x int from 'n', y int from 'N'", {"n": 3}, {"x": 3, "y": 3}),
+        ("x int from 'n', y int from 'N'", {"n": 3, "N": 4}, {"x": 3, "y": 4}),
+        ("x int from 'n', y string from 'N'", {"n": 3}, "field n: int, declared string"),
+        ("no int", {"NO": 1, "No": 2}, "expected one field no, found NO, No"),
+    ],
+)
+def test_of_names_that_differ_in_case_alone_the_exact_one_counts(schema: str, after: Any, expected: Any) -> None:
+    """As in JSON."""
+    written_by = record("E", op="string", after=["null", record("V", **dict.fromkeys(after, "int"))])
+    in_avro = decoded({"op": "u", "after": after}, written_by, schema=schema)
+    source = lh.debezium("shop.orders", key="id int", schema=schema).source
+    assert isinstance(source, Source)
+    if isinstance(expected, dict):
+        in_json = decode_columns(source.value_format, source.value, json.dumps({"op": "u", "after": after}).encode())
+        assert {name: in_json[name] for name in expected} == expected
+        assert {name: in_avro[name] for name in expected} == expected
+    else:
+        assert expected in in_avro
 
 
 @pytest.mark.parametrize(("kind", "kept", "gone"), [("string", "false", "true"), ("boolean", False, True)])

@@ -220,8 +220,9 @@ def test_names_in_any_case() -> None:
     assert read(schema, data, "ORDERID int, HOME struct<ZIP: string>", "protobuf_any_case") == expected
     assert read(schema, data, "ORDERID int, orderId2 int from 'orderId'") == {"ORDERID": None, "orderId2": None}
     twice = row_schema("int32 ab = 1; int32 AB = 2;")
-    with pytest.raises(Unfit, match="expected one field Ab, found several"):
+    with pytest.raises(Unfit, match="expected one field Ab, found ab, AB: spell the column as one of them"):
         read(twice, b"", "Ab int", "protobuf_any_case")
+    assert read(twice, message_bytes(twice, {"ab": 1, "AB": 2}), "AB int", "protobuf_any_case") == {"AB": 2}
 
 
 @pytest.mark.parametrize(

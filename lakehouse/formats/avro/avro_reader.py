@@ -40,6 +40,7 @@ from lakehouse.formats.avro.avro_bytes import (
     skip,
 )
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
+from lakehouse.formats.values.field_places import names_by_place
 from lakehouse.formats.values.text_value import (
     INTEGER_BITS,
     check_integer_range,
@@ -266,27 +267,27 @@ def _nested_avro_reader(avro_type: AvroType, declared_type: str, ignores_case: b
 
 def _record_reader(avro_type: AvroType, types_by_name: dict[str, str], ignores_case: bool) -> ReadBytes:
     """Return the reader of a record's fields by their names. Raises Unfit."""
-    steps: list[tuple[str, ReadBytes | None, AvroType]] = []
-    own_names = {name.lower(): name for name in types_by_name} if ignores_case else {}
-    for field_name, part in zip(avro_type.fields, avro_type.parts, strict=True):
-        name = own_names.get(field_name.lower(), field_name)
-        if any(name == earlier_name and earlier_reader for earlier_name, earlier_reader, _ in steps):
-            raise Unfit(f"expected one field {name}, found several of that name in other cases")
+    steps: list[tuple[str, AvroType, list[tuple[str, ReadBytes]]]] = []
+    own_names = names_by_place(avro_type.fields, types_by_name, ignores_case=ignores_case)
+    for place, (field_name, part) in enumerate(zip(avro_type.fields, avro_type.parts, strict=True)):
         try:
-            reader = value_reader(part, types_by_name[name], ignores_case) if name in types_by_name else None
+            readers = [
+                (name, value_reader(part, types_by_name[name], ignores_case)) for name in own_names.get(place, ())
+            ]
         except Unfit as error:
             raise Unfit(f"field {field_name}: {error}") from error
-        steps.append((name, reader, part))
+        steps.append((field_name, part, readers))
     nulls: dict[str, Any] = dict.fromkeys(types_by_name)
 
     def read(data: bytes, place: int) -> tuple[dict[str, Any], int]:
         row = nulls.copy()
-        for name, reader, part in steps:
+        for field_name, part, readers in steps:
+            name, start = field_name, place
             try:
-                if reader is None:
-                    place = skip(part, data, place)
-                else:
-                    row[name], place = reader(data, place)
+                if not readers:
+                    place = skip(part, data, start)
+                for name, reader in readers:
+                    row[name], place = reader(data, start)
             except Unfit as error:
                 raise type(error)(f"field {name}: {error}") from error
         return row, place

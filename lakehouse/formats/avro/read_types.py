@@ -16,6 +16,7 @@ from itertools import count
 
 from lakehouse.formats.avro.avro_columns import written_type
 from lakehouse.formats.avro.avro_reader import row_reader
+from lakehouse.formats.values.field_places import names_by_place
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
 from lakehouse.plan.avro.schema_json import write_avro
@@ -55,7 +56,7 @@ def read_types(avro_type: AvroType, columns: tuple[Column, ...], *, ignores_case
     try:
         if avro_type.kind == "record":
             writer, reader = _read_record(avro_type, declared, "r", ignores_case)
-        elif len(columns) == 1 and avro_type.kind != "union":
+        elif len(columns) == 1 and avro_type.kind not in ("union", "null"):
             one_field = AvroType("record", "r", fields=(columns[0].name,), parts=(avro_type,))
             writer, reader = _read_record(one_field, declared, "r", ignores_case=False)
         else:
@@ -74,17 +75,19 @@ def _read_record(
     avro_type: AvroType, declared: dict[str, str], path: str, ignores_case: bool
 ) -> tuple[AvroType, AvroType]:
     """Return the copies of a record's type for the writer and for the reader. Raises NotExact."""
-    places = {name.lower() if ignores_case else name: place for place, name in enumerate(declared)}
-    types = list(declared.values())
+    own_names = names_by_place(avro_type.fields, declared, ignores_case=ignores_case)
+    if any(len(names) > 1 for names in own_names.values()):
+        raise NotExact  # the library reads a field once
+    places, types = {name: place for place, name in enumerate(declared)}, list(declared.values())
     readers = [_missing(declared_type) for declared_type in types]
     names, parts, unread = [], [], count()
-    for field_name, part in zip(avro_type.fields, avro_type.parts, strict=True):
-        place = places.get(field_name.lower() if ignores_case else field_name)
-        if place is None:
+    for field_place, part in enumerate(avro_type.parts):
+        if field_place not in own_names:
             number = next(unread)
             names.append(f"u{number}")
             parts.append(_unread(part, f"{path}_u{number}"))
         else:
+            place = places[own_names[field_place][0]]
             own_part, readers[place] = _read_value(part, types[place], f"{path}_{place}", ignores_case)
             names.append(f"c{place}")
             parts.append(own_part)

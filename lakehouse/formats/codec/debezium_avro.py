@@ -161,14 +161,14 @@ class _Event:
         unsent_by_name = {column.name: unsent_values(column.type, options.unavailable) for column in row_columns}
         self._unsent_values = {name: values for name, values in unsent_by_name.items() if values}
         if options.flattened:
-            if is_envelope(avro_type) and avro_type.field("source") is not None:
+            if is_envelope(avro_type) and _field(avro_type, "source") is not None:
                 raise Unfit(ENVELOPE_FOUND)
             self._undeclared_marks = _undeclared_marks(columns)
             self._names_of_marks = {column.name.lower(): column.name for column in columns}
             marks = [
                 Column(mark, "boolean" if _has_boolean(avro_type, mark) else "string")
                 for mark in self._undeclared_marks
-                if avro_type.field(mark) is not None
+                if _field(avro_type, mark) is not None
             ]
             self._read = row_reader(avro_type, (*columns, *marks), ignores_case=True)
             return
@@ -237,11 +237,16 @@ class _Event:
 
 def is_envelope(avro_type: AvroType) -> bool:
     """Say whether a type has the parts of an event that are read of each."""
-    return avro_type.field("op") is not None and avro_type.field("after") is not None
+    return _field(avro_type, "op") is not None and _field(avro_type, "after") is not None
+
+
+def _field(avro_type: AvroType, name: str) -> AvroType | None:
+    """Return the type of a field of a record, which may be in a union with null; None if there is none."""
+    return avro_type.branches[0].field(name) if len(avro_type.branches) == 1 else None
 
 
 def _has_boolean(avro_type: AvroType, name: str) -> bool:
-    field_type = avro_type.field(name)
+    field_type = _field(avro_type, name)
     return field_type is not None and any(branch.kind == "boolean" for branch in field_type.branches)
 
 

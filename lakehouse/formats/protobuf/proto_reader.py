@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete_oneofs
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
+from lakehouse.formats.values.field_places import names_by_place
 from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, parse_decimal, precision_and_scale
 from lakehouse.formats.values.unfit import Unfit, unfit_value
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
@@ -100,15 +101,11 @@ def fields_to_read(
     message: MessageType, types_by_name: Mapping[str, str], *, ignores_case: bool
 ) -> list[tuple[str, ProtoField, str]]:
     """Return the columns that a message has, with their fields and these fields' names in its copy. Raises Unfit."""
-    own_names = {name.lower(): name for name in types_by_name} if ignores_case else {}
-    fields: dict[str, tuple[str, ProtoField, str]] = {}
-    for field in message.fields:
-        name = own_names.get(field.name.lower(), field.name)
-        if name in fields:
-            raise Unfit(f"expected one field {name}, found several of that name in other cases")
-        if name in types_by_name:
-            fields[name] = (name, field, f"c{len(fields)}")
-    return list(fields.values())
+    own_names = names_by_place([field.name for field in message.fields], types_by_name, ignores_case=ignores_case)
+    # SQL's columns never differ in case alone, so no two have one field.
+    return [
+        (own_names[place][0], message.fields[place], f"c{number}") for number, place in enumerate(sorted(own_names))
+    ]
 
 
 class _Reader:
