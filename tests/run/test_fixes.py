@@ -236,6 +236,14 @@ def test_a_text_becomes_avro_by_the_newest_schema_that_the_lake_keeps(lake: Layo
         bytes_of_text(source, "value", '{"amount": 1}')
 
 
+def test_the_key_of_a_database_s_change_is_written_by_the_schema_of_keys(lake: Layout) -> None:
+    source = lh.debezium("shop.paid", key="id int", schema="amount int", format="avro").source
+    key = {"type": "record", "name": "Key", "fields": [{"name": "ID", "type": "int"}]}
+    schemas = LakeSchemas(lake)
+    schemas.keep("shop.paid", {"key": {3: WriterSchema("AVRO", json.dumps(key))}}, 1)
+    assert bytes_of_text(source, "key", '{"ID": 7}', schemas.find) == b"\0\0\0\0\3\x0e"
+
+
 def test_functions_are_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "import lakehouse as lh\n"

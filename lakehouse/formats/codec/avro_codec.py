@@ -64,14 +64,14 @@ class AvroCodec(SchemaCodec):
             return str(error)
         return None
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a JSON text, by the newest schema of the topic's writers that fits it and the columns.
 
         A text that is one string alone stands without quotes. Raises Unfit.
         """
 
         def encode(schema: WriterSchema) -> bytes:
-            if (problem := self.schema_problem(schema, columns, is_key=False)) is not None:
+            if (problem := self.schema_problem(schema, columns, is_key=is_key)) is not None:
                 raise UnfitSchema(problem)
             is_text = all(branch.kind == "string" for branch in schema.avro_type.branches)
             return text_writer(schema.avro_type)(json.dumps(text) if is_text else text)

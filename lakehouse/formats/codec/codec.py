@@ -83,7 +83,7 @@ class Codec(ABC):
         """Return why what a writer's schema describes can't be read into these columns; None if it can."""
         return None
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a key or a value that somebody types, by default the text's own. Raises Unfit."""
         return text.encode("utf-8", "surrogateescape")
 

@@ -72,12 +72,12 @@ class JsonRegisteredCodec(Codec):
     def with_schemas(self, schemas: WriterSchemas) -> JsonRegisteredCodec:
         return replace(self, schemas=schemas)
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a JSON text, under the newest JSON Schema of the topic's writers. Raises Unfit."""
         id = max((id for id, schema in self.schemas.items() if schema.kind == JSON_KIND), default=None)
         if id is None:
             raise Unfit(NOTHING_TO_WRITE_BY)
-        return with_prefix(id, self._plain.encode_typed(text, columns))
+        return with_prefix(id, self._plain.encode_typed(text, columns, is_key=is_key))
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _declared_json_schema(self.format, columns, is_key)
@@ -113,9 +113,9 @@ class JsonValidatedCodec(JsonRegisteredCodec):
             check_registered_json(data, self.schemas)
         return row
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a JSON text, under the newest schema of the writers that it fits. Raises Unfit."""
-        data = self._plain.encode_typed(text, columns)
+        data = self._plain.encode_typed(text, columns, is_key=is_key)
 
         def encode(schema: WriterSchema) -> bytes:
             check_json(schema, data)

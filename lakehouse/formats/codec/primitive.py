@@ -46,10 +46,10 @@ class PrimitiveCodec(Codec):
         # A null primitive has no bytes, so it can't be distinguished from a null key or a tombstone.
         return None if row.get(columns[0].name) is None else encode_primitive(row, columns)
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         (column,) = columns
         if base_type(column.type) not in _STRUCTS:
-            return Codec.encode_typed(self, text, columns)
+            return Codec.encode_typed(self, text, columns, is_key=is_key)
         return encode_primitive({column.name: text_reader(base_type(column.type))(text)}, columns)
 
     def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:

@@ -66,14 +66,14 @@ class ProtobufCodec(SchemaCodec):
         read_row = _message_reader_of(schema, FIRST, columns, self.format.traits.ignores_case)
         return read_row if isinstance(read_row, str) else None
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a JSON text, by the newest schema of the topic's writers that fits it and the columns.
 
         The text is in Protobuf's own JSON. Raises Unfit if there is none.
         """
 
         def encode(schema: WriterSchema) -> bytes:
-            if (problem := self.schema_problem(schema, columns, is_key=False)) is not None:
+            if (problem := self.schema_problem(schema, columns, is_key=is_key)) is not None:
                 raise Unfit(problem)
             proto_schema = schema.proto_schema
             return FIRST_BYTES + write_json_text(proto_schema, proto_schema.tops[0], text)
@@ -98,7 +98,7 @@ class ProtobufPlainCodec(BinaryCodec):
         schema = own_schema(self.format, columns)
         return encode_row(schema, row, ignores_case=self.format.traits.ignores_case)
 
-    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+    def encode_typed(self, text: str, columns: tuple[Column, ...], *, is_key: bool = False) -> bytes:
         """Return the bytes of a JSON text, which is in Protobuf's own JSON. Raises Unfit."""
         schema = own_schema(self.format, columns)
         return write_json_text(schema, schema.tops[0], text)

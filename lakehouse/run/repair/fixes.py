@@ -178,7 +178,8 @@ def bytes_of_text(
     if codec.format.window is not None:
         return Codec.encode_typed(codec, text, columns)  # it has the bounds of the window, too
     try:
-        return codec.with_schemas(find_schemas(source.topic, part)).encode_typed(text, columns)
+        schemas = find_schemas(source.topic, part)
+        return codec.with_schemas(schemas).encode_typed(text, columns, is_key=part == "key")
     except Unfit as error:
         is_registered = codec.format.traits.is_registered
         advice = f" Or give the bytes: by --{part}-file, or by a function, --fix." if is_registered else ""
