@@ -43,7 +43,7 @@ from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.arguments import check_flag
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
-from lakehouse.plan.registered.writable import check_writable
+from lakehouse.plan.registered.writable import check_map_keys, check_writable
 from lakehouse.plan.rows import Rows, RowsOf, check_reads_of_rows
 from lakehouse.plan.step import Shape
 from lakehouse.plan.watched_rule import FreshRule, UniqueRule, WatchedRule
@@ -444,8 +444,8 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
         if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
             texts = ", ".join(map(str, columns))
             raise PlanError(f"{place}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
-        if traits.needs_schema:
-            check_writable(traits, ((column.name, column.type) for column in columns), f"{place}: {part}={name!r}")
+        check_columns = check_writable if traits.needs_schema else check_map_keys
+        check_columns(traits, [(column.name, column.type) for column in columns], f"{place}: {part}={name!r}")
     return format, key_format
 
 

@@ -146,6 +146,8 @@ def test_a_row_of_all_that_is_read_is_written(column: str, value: Any) -> None:
     ("column", "value", "reason"),
     [
         ("u decimal(22, 2)", Decimal("3.50"), "field u: expected uint64, found 3.50"),
+        ("u decimal(38, 0)", Decimal(10**37), "field u: "),
+        ("u decimal(38, 2)", Decimal("-123456789012345678901234567890.25"), "field u: expected uint64, found -1234567"),
         ("n bigint", 2**31, "field n: "),
         ("e string", "GONE", "field e: "),
         ("b array<binary>", [None], "field b: found a null in an array or a map, which Protobuf can't hold"),
@@ -233,6 +235,29 @@ def test_files_that_say_nothing(tmp_path: Path, file: str, reason: str) -> None:
         (tmp_path / "schemas/orders-value.proto").write_text(file)
     with pytest.raises(PlanError, match=reason):
         application(tmp_path, "app = lh.stream('orders', key='id int', schema='city string', format='protobuf_nosr')")
+
+
+def test_a_map_and_a_struct_beside_it_have_messages_of_their_own() -> None:
+    """Protobuf names the entries of a map `tags` TagsEntry, as it would be for a struct `tags_entry`."""
+    schema = "tags map<string, int>, tags_entry struct<n: int, in_map: map<string, int>, in_map_entry: struct<x: int>>"
+    columns = parse_schema(schema, "test")
+    row = {"tags": {"a": 1}, "tags_entry": {"n": 2, "in_map": {"b": 3}, "in_map_entry": {"x": 4}}}
+    assert decode_columns("protobuf_nosr", columns, encode_value("protobuf_nosr", columns, row)) == row
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        ("tags map<string, int>, TagsEntry int", "'tags' 'TagsEntry', which 'TagsEntry'"),
+        ("s struct<tags: map<string, int>, _tags: map<string, int>>", "'_tags' 'TagsEntry', which 'tags'"),
+        ("s struct<a: map<string, int>, AEntry: int>", "'a' 'AEntry', which 'AEntry'"),
+    ],
+)
+def test_a_name_that_a_map_s_entries_have_is_refused(schema: str, names: str) -> None:
+    stream = lh.stream("t", key="k string", schema=schema)
+    with pytest.raises(PlanError, match=f"Protobuf names the entries of the map {names} has taken"):
+        stream.to_topic("copy", format="protobuf_nosr")
+    stream.to_topic("copy", format="avro")
 
 
 @given(st.text(max_size=5), st.integers(-(2**31), 2**31 - 1), st.decimals(-999, 999, places=2), st.lists(st.booleans()))

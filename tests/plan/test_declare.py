@@ -10,6 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import ExpressionError, PlanError
 
 orders = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2), n bigint")
+by_number = orders.select("map(n, customer) AS m")
 
 
 def declared(**changed: str) -> Callable[[], object]:
@@ -91,6 +92,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: lh.app(orders.to_topic("out"), orders.filter("n > 1").to_topic("out")), "written by two sinks"),
     (lambda: lh.app(orders.to_topic("orders")), "read and written"),
     (lambda: orders.to_topic("out", partitions=0), "expected 1 to 10000"),
+    (lambda: by_number.to_topic("out"), "column 'm': the keys of a map in JSON are texts, found bigint. Cast them"),
+    (lambda: by_number.select("array(m) AS a").to_topic("out", format="json_sr"), "json_sr': column 'a': the keys"),
+    (lambda: by_number.latest("last").changes().to_topic("out"), "to_topic: format='json': column 'm': the keys of a"),
     (lambda: lh.app(orders.latest("a")).table("b"), "There are: a"),
     (
         lambda: lh.app(orders.latest("a"), lh.stream("orders", key="id string", schema="n int").latest("b")),

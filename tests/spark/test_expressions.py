@@ -196,6 +196,18 @@ def test_a_column_of_a_type_that_a_table_cannot_keep_is_refused(spark: SparkSess
         check_application(spark, lh.app(events.select(f"{text} AS x").latest("a")))
 
 
+def test_a_map_is_published_with_texts_as_keys_whoever_tells_its_type(spark: SparkSession) -> None:
+    """What the plan knows, it refuses: tests/plan/test_declare.py."""
+    events = lh.stream("events", key="id string", schema=SCHEMA)
+    by_number = events.select("map_from_entries(array(struct(n, t))) AS m")
+    message = r"to_topic\('out'\): column 'm': the keys of a map in JSON are texts, found (int|bigint)\. Cast them"
+    for sink in (by_number.to_topic("out"), by_number.latest("last").changes().to_topic("out")):
+        with pytest.raises(PlanError, match=message):
+            check_application(spark, lh.app(sink))
+    by_text = by_number.select("transform_keys(m, (k, v) -> cast(k AS string)) AS m")
+    check_application(spark, lh.app(by_text.to_topic("out"), by_number.latest("kept")))
+
+
 def test_a_join_on_a_type_that_only_spark_knows_is_refused_if_it_is_another(spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema="m map<string, int>, d decimal(12, 2), a bigint")
     table = lh.stream("names", key="name string", schema="b bigint").latest("names")

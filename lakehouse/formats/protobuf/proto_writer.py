@@ -30,6 +30,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.expression.schema import Column, base_type, field_types, item_type
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import CONFLUENT_DECIMAL, DATE, TIMESTAMP, ProtoField
+from lakehouse.plan.registered.writable import map_entry_name
 from lakehouse.semantics.epoch_time import to_microseconds
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def _message_lines(
     kept_numbers = [item.replace("-", " to ") for item in reserved if item[0].isdigit()]
     kept_names = [f'"{item}"' for item in reserved if not item[0].isdigit()]
     yield from (f"  reserved {', '.join(items)};" for items in (kept_numbers, kept_names) if items)
-    taken_names = set(types_by_name)
+    map_names = [column_name for column_name, kind in types_by_name.items() if base_type(kind) == "map"]
+    taken_names = {*types_by_name, *map(map_entry_name, map_names)}
     nested: list[str] = []
     for place, (column_name, declared_type) in enumerate(types_by_name.items()):
         base_name, own_type = base_type(declared_type), declared_type

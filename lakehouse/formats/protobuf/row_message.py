@@ -99,7 +99,7 @@ class _Filler:
         if isinstance(value, Decimal) and field.kind == "string":
             return f"{value:f}"
         if isinstance(value, Decimal):
-            if value % 1:
+            if value.as_integer_ratio()[1] != 1:  # arithmetic has 28 digits
                 raise unfit_value(str(field), f"{value:f}")
             return int(value)
         if field.kind == "enum" and isinstance(value, str):

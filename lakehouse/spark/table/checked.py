@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DayTimeIntervalType,
     MapType,
     NullType,
+    StringType,
     StructType,
     YearMonthIntervalType,
 )
@@ -30,14 +31,16 @@ from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.expression.expression import Expression, name_text, parse_expression
 from lakehouse.plan.expression.schema import without_duplicates
 from lakehouse.plan.names.field import check_names
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Merge, Source, TableJoin
 from lakehouse.plan.refused.place import Place, message_with_place
+from lakehouse.plan.registered.writable import unfit_map_keys
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.plan.table import Table
+from lakehouse.plan.table import Sink, Table
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
@@ -58,6 +61,8 @@ def check_application(spark: SparkSession, app: App) -> None:
         _check_stream(spark, stream)
     for table in app.tables:
         _check_table(spark, table)
+    for sink in app.sinks:
+        _check_map_keys(spark, sink)
 
 
 def _check_stream(spark: SparkSession, stream: Stream) -> None:
@@ -217,6 +222,35 @@ def _check_type(data_type: DataType, label: str) -> None:
         case MapType():
             _check_type(data_type.keyType, label)
             _check_type(data_type.valueType, label)
+
+
+def _check_map_keys(spark: SparkSession, sink: Sink) -> None:
+    """Raise PlanError for a map that is published with other keys than texts; the plan has judged the known types."""
+    subject, unknown_names = sink.source, {column.name for column in sink.source.columns if not column.type}
+    if not unknown_names:
+        return
+    schema = (
+        tables.visible_schema(spark, subject)
+        if isinstance(subject, Table)
+        else tables.empty_stream(spark, subject).schema
+    )
+    for field in schema:
+        for key_type in _map_key_types(field.dataType) if field.name in unknown_names else ():
+            if not isinstance(key_type, StringType):
+                place = f"to_topic({sink.topic!r}): column {field.name!r}"
+                raise unfit_map_keys(parse_format(sink.format).traits, key_type.simpleString(), place)
+
+
+def _map_key_types(data_type: DataType) -> Iterator[DataType]:
+    match data_type:
+        case StructType():
+            for field in data_type:
+                yield from _map_key_types(field.dataType)
+        case ArrayType():
+            yield from _map_key_types(data_type.elementType)
+        case MapType():
+            yield data_type.keyType
+            yield from _map_key_types(data_type.valueType)
 
 
 def _check_items(frame: DataFrame, label: str, items: Collection[Expression]) -> None:
