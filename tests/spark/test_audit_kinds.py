@@ -123,6 +123,26 @@ def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize(
+    ("table", "taken_in", "applied"), [(SESSIONS, 3, 5), (SLIDING, 3, 5)], ids=["sessions", "sliding"]
+)
+def test_corrected_sessions_and_sliding_windows(
+    spark: SparkSession, tmp_path: Path, table: lh.Table, taken_in: int, applied: int
+) -> None:
+    """What rules in Python judged late was taken in after all: a shallow audit knows it from late/, a deep one too."""
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.audit.audit import audit
+    from lakehouse.run.repair.correct import correct
+    from lakehouse.run.scenario.replay import write_bronze
+
+    layout, app = Layout(str(tmp_path / "lake")), lh.app(table)
+    caught_up(spark, layout, app, write_bronze(open_lake(spark, layout), app, history()))
+    correct(open_lake(spark, layout).open(table), app, key="a")
+    for deep in (False, True):
+        result = audit(open_lake(spark, layout).open(table), app, NOBODY, deep=deep)
+        assert (found(result), result.fates) == ([], {"applied": applied, "taken_in": taken_in, "late": 1}), deep
+
+
 def test_what_cannot_be_audited_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.audit.audit import audit

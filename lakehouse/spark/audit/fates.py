@@ -47,10 +47,11 @@ FAULTS = {
     "not_quarantined": "n_row = 1 AND n_quarantined < n_bad",
     "quarantined_again": "n_row = 1 AND n_quarantined > n_bad + n_bad_before",
     "quarantined_otherwise": "n_row = 1 AND n_bad > 0 AND n_quarantined = n_bad AND h_quarantined <> h_row * n_bad",
-    "late_not_kept": "n_row = 1 AND n_kept < n_late + n_forced",
+    # Where nothing judges lateness, what was forced is read from late/<table> itself.
+    "late_not_kept": "n_row = 1 AND n_kept < n_late + IF(judged, n_forced, 0)",
     "late_again": "judged AND n_row = 1 AND n_kept > n_late + n_forced",
     "late_otherwise": "judged AND n_row = 1 AND n_kept = n_late + n_forced AND h_kept <> h_late + h_forced",
-    "decided_in_time": "n_row = 1 AND n_decided > 0 AND n_forced = 0",
+    "decided_in_time": "judged AND n_row = 1 AND n_decided > 0 AND n_forced = 0",
     "lost": "n_row = 1 AND (n_shown < n_last OR (n_shown = n_last AND h_shown <> h_last))",
     "outdated": "NOT from_changelog AND n_row = 1 AND n_shown > n_last",
     "quarantined_without_row": "n_row = 0 AND n_quarantined > 0",
@@ -96,7 +97,8 @@ def count_fates(scope: AuditScope) -> list[FateCounts]:
     late_windows = "n_late + n_forced" if is_judged else "n_kept"
     applied_marks = "n_taken + n_forced"
     if isinstance(scope.table.fold.window, Session):
-        applied_marks = f"n_taken - ({late_windows})"
+        # All are marked as taken, also the late ones; those that were taken in after all do count.
+        applied_marks = f"n_taken - ({late_windows} - n_forced)"
     offset_fates = offset_fates.withColumns(
         {
             "judged": F.lit(is_judged),

@@ -181,8 +181,8 @@ class _Marks:
         if self._scope.judges_in_python:
             table_fold = tables.table_fold(self._lake.spark, table)
             assert isinstance(table_fold, PythonFold)
-            late_records = table_fold.late_records(self._arrived_rows(table_fold))
-            yield self._mark_positions(late_records, _kind_code("late"))
+            late_records, late_code = self._with_late_code(table_fold.late_records(self._arrived_rows(table_fold)))
+            yield self._mark_positions(late_records, late_code)
 
     def _arrived_rows(self, table_fold: TableFold) -> DataFrame:
         begin_clock = table_clock.clock_at(self._open_table, NO_TICK)
@@ -191,8 +191,7 @@ class _Marks:
     def _judged_marks(self) -> DataFrame:
         """Return the marks of the records that reach the table, as far as SQL can judge their lateness."""
         table, window, arrived_rows = self._table, self._table.fold.window, self._arrived_rows(self._fold)
-        late_code, taken_code = _kind_code("late"), self._taken_code()
-        is_late = F.col("_late")
+        late_code, taken_code, is_late = _kind_code("late"), self._taken_code(), F.col("_late")
         if isinstance(window, Sliding):
             # A record itself is late when the last window that it could be in has closed, or when it has no window.
             is_closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
@@ -204,13 +203,17 @@ class _Marks:
             if self._scope.judges_in_python:
                 arrived_rows = arrived_rows.where(~is_late)
         else:
-            arrived_rows = self._fold.with_lateness(arrived_rows)
-            if self._late_places is not None:
-                arrived_rows = refold.mark_places(arrived_rows, self._late_places, late.PLACE, "_forced")
-                late_code = F.when(F.col("_forced"), _kind_code("forced")).otherwise(late_code)
+            arrived_rows, late_code = self._with_late_code(self._fold.with_lateness(arrived_rows))
             if has_expiry(table) and (past_retention := is_expired(table, self._watermark())) is not None:
                 taken_code = F.when(past_retention, _kind_code("expired")).otherwise(taken_code)
         return self._mark_positions(arrived_rows, F.when(is_late, late_code).otherwise(taken_code))
+
+    def _with_late_code(self, rows: DataFrame) -> tuple[DataFrame, Column]:
+        """Return rows with what tells apart the late ones, and the kind of a late one: `late`, or `forced`."""
+        if self._late_places is None:
+            return rows, _kind_code("late")
+        marked_rows = refold.mark_places(rows, self._late_places, late.PLACE, "_forced")
+        return marked_rows, F.when(F.col("_forced"), _kind_code("forced")).otherwise(_kind_code("late"))
 
     def _taken_code(self) -> Column:
         if self._is_held is None:
@@ -232,6 +235,10 @@ class _Marks:
         late_rows = late.late_rows_at(self._open_table, scope.tick, swap_ticks)
         if late_rows is not None:
             yield self._mark_positions(_with_position(late_rows), _kind_code("kept"))
+            if self._late_places is not None and not (scope.judges_in_sql or scope.judges_in_python):
+                kept_places = late_rows.select(*late.PLACE).distinct()
+                forced_places = self._late_places.join(kept_places, list(late.PLACE), "left_semi")
+                yield self._mark_positions(_with_position(forced_places), _kind_code("forced"))
         # A record that was too late by earlier logic may be in time by the present one.
         begin_tick = max(
             (intervention.at for intervention in scope.interventions if intervention.details.get("changed")),
