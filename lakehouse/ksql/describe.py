@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
+from lakehouse.ksql.asked import compile_asked
 from lakehouse.ksql.catalog import Entry, queries_of
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.call import why_unknown
@@ -13,8 +14,11 @@ from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
 from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
+from lakehouse.ksql.with_clause import read_aggregate_limits
 from lakehouse.plan.evolution.text import declaration_text
 from lakehouse.plan.names.field import field_name
+
+EXPLAINED = "EXPLAINED"  # the name of a result that gets none
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +134,13 @@ def answer_explain(statement: s.Explain, script: Script) -> Answer:
         if not named_entries or not queries_of(named_entries[0]):
             raise SqlError(f"there is no query {target}; SHOW QUERIES lists them", statement.position)
         return Answer(message=declaration_text(script.find(named_entries[0].name, 0).relation.node))
-    query = target.query if isinstance(target, s.CreateAs) else target
-    if not isinstance(query, s.Query):
-        raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.position)
-    result_kind = "TABLE" if query.group_by else "STREAM"
-    explained_query = compile_query(query, script.find, QueryTarget(result_kind, "EXPLAINED", query.position))
-    return Answer(message=declaration_text(explained_query.node))
+    match target:
+        case s.Query():
+            query_result, _ = compile_asked(target, script.find, EXPLAINED, read_aggregate_limits(script.settings))
+        case s.CreateAs():
+            query_result = compile_query(
+                target.query, script.find, QueryTarget(target.kind, EXPLAINED, target.position)
+            )
+        case _:
+            raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.position)
+    return Answer(message=declaration_text(query_result.node))

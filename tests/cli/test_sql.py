@@ -128,6 +128,12 @@ def test_what_is_declared_can_be_asked(lakehouse: Command, lake: Path) -> None:
     assert asked("SET 'x' = 'y'; SHOW PROPERTIES")[1:] == [{"property": "x", "value": "y"}]
     assert "GROUP BY CITY" in str(asked("EXPLAIN CTAS_PER_CITY_1")[0]["message"])
     assert "FILTER" in str(asked("EXPLAIN SELECT name, city FROM visits WHERE city = 'x' EMIT CHANGES")[0]["message"])
+    for explained in (
+        "SELECT * FROM per_city", "SELECT n FROM per_city WHERE n > 1 AT TICK 1",
+        "CREATE TABLE u AS SELECT * FROM per_city", "SELECT city FROM visits EMIT CHANGES LIMIT 3",
+        "SELECT tags FROM visits v JOIN per_city c ON v.city = c.city EMIT CHANGES",
+    ):  # fmt: skip
+        assert "FROM topic visits" in str(asked(f"EXPLAIN {explained}")[0]["message"])
 
 
 def test_a_long_list_is_shown_whole(lakehouse: Command, lake: Path) -> None:
@@ -345,6 +351,18 @@ def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyP
         ),
         ("SELECT v.city AS city, c.n FROM visits v JOIN per_city c ON v.city = c.city", 2, [("Rome", 1), ("Oslo", 1)]),
         ("SELECT c.city, n, m FROM per_city c JOIN again a ON c.city = a.city", 2, [("Rome", 1, 1), ("Oslo", 1, 1)]),
+        ("SELECT v.city, COUNT(*) AS n FROM visits v GROUP BY city", 2, [("Rome", 1), ("Oslo", 1)]),
+        ("SELECT v.name AS city, COUNT(*) AS n FROM visits v GROUP BY name, v.city", 2, [("ann", 1), ("bob", 1)]),
+        (
+            "SELECT w.city AS city, 1 AS name FROM visits v JOIN visits w WITHIN 1 HOUR ON v.name = w.name", 2,
+            [("Rome", 1), ("Oslo", 1)],
+        ),
+        (
+            "SELECT v.city AS a, w.city AS b FROM visits v FULL JOIN visits w WITHIN 1 HOUR ON v.name = w.name "
+            "WHERE w.name = 'bob'", 1, [("Oslo", "Oslo")],
+        ),
+        ("SELECT c.n, v.tags FROM visits v JOIN per_city c ON v.city = c.city", 1, [(1, ["a", "b"])]),
+        ("SELECT m FROM per_city c JOIN again a ON c.city = a.city", 2, [(1,), (1,)]),
         ("SELECT city, name FROM visits PARTITION BY city", 2, [("Rome", "ann"), ("Oslo", "bob")]),
         (
             "SELECT name, city FROM visits PARTITION BY name", 3,

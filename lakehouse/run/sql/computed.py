@@ -7,14 +7,14 @@ records of the topics in memory, and refuses a query over too many. It knows no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from lakehouse.ksql.asked import compile_asked
 from lakehouse.ksql.catalog import BOUNDS, SqlColumn
 from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
-from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
 from lakehouse.ksql.script import Script
-from lakehouse.ksql.syntax.statement import Item, Query
+from lakehouse.ksql.syntax.statement import Query
 from lakehouse.ksql.syntax.tree import Call, Name
 from lakehouse.ksql.with_clause import read_aggregate_limits
 from lakehouse.lake.layout import Layout
@@ -30,7 +30,6 @@ from lakehouse.run.sql import records
 from lakehouse.run.sql.records import Wait
 
 NAME = "PUSHED"
-KEY = f"{NAME}_KEY"
 
 
 def is_computed(query: Query, node: Stream | Table) -> bool:
@@ -80,15 +79,8 @@ class _ComputedQuery:
 
 
 def _compile_query(query: Query, script: Script) -> _ComputedQuery:
-    query_start = compile_from(query, script.find, NAME)
-    kind = "TABLE" if query.group_by or query_start.is_table else "STREAM"
-    query_target = QueryTarget(kind, NAME, query.position, read_aggregate_limits(script.settings))
-    compiled_query = compile_query(
-        replace(query, items=(*query.items, *_missing_key_items(query, query_start.key)), limit=None),
-        script.find,
-        query_target,
-    )
-    shown_columns = tuple(column for column in compiled_query.columns if not column.name.startswith(KEY))
+    compiled_query, hidden_names = compile_asked(query, script.find, NAME, read_aggregate_limits(script.settings))
+    shown_columns = tuple(column for column in compiled_query.columns if column.name not in hidden_names)
     node = compiled_query.node
     bounds = {
         item.alias or item.expression.name: BOUNDS[item.expression.name]
@@ -113,21 +105,3 @@ def answer_so_far(query: Query, script: Script, layout: Layout) -> Answer:
     computed_query = _compile_query(query, script)
     last_tick = records.last_tick(layout, computed_query.whole.sources)
     return Answer(computed_query.names, computed_query.rows(layout, 0, last_tick), is_long=True)
-
-
-def _missing_key_items(query: Query, key: tuple[str, ...]) -> list[Item]:
-    """Return the groups, or the key, that a kept query would have to select and this query does not show."""
-    if any(item.expression is None for item in query.items):
-        return []
-    shown_expressions = {item.expression for item in query.items}
-    shown_names = {expression.name for expression in shown_expressions if isinstance(expression, Name)}
-    own_names = () if query.joins else tuple(Name(name) for name in key if name not in shown_names)
-    missing_expressions = [
-        expression
-        for expression in query.group_by or query.partition_by or own_names
-        if expression not in shown_expressions
-    ]
-    return [
-        Item(expression, alias=f"{KEY}_{number}", position=expression.position)
-        for number, expression in enumerate(missing_expressions)
-    ]
