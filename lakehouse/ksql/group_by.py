@@ -58,6 +58,7 @@ def compile_group_by(
         grouped_stream = grouped_stream.window(_declared_window(window))
     aggregated_table = grouped_stream.agg(**aggregations)
     if query.having is not None:
+        aggregated_columns |= _key_parts(query.having, scope, key_items)
         aggregated_table = aggregated_table.having(
             _having_text(query.having, aggregated_columns, columns, is_windowed=window is not None)
         )
@@ -138,7 +139,7 @@ def _compile_computed(
         call: column_sql(column_name, kind)
         for call, (column_name, (_, kind)) in zip(calls, aggregates_by_name.items(), strict=True)
     }
-    keys_by_text = {value.text: column_sql(item.name, value.kind) for item, value in keys}
+    key_texts = {value.text for _, value in keys}
     scope = replace(
         scope, names={column_name: value for column_name, value in scope.names.items() if column_name not in BOUNDS}
     )
@@ -149,10 +150,8 @@ def _compile_computed(
                 for part in node.walk()
                 if isinstance(part, t.Name) and part.name in BOUNDS
             }
-        _check_of_group(node, scope, set(keys_by_text))
-        precomputed |= {
-            part: keys_by_text[text] for part in node.walk() if (text := _group_text(part, scope)) in keys_by_text
-        }
+        _check_of_group(node, scope, key_texts)
+        precomputed |= _key_parts(node, scope, keys)
     result_scope = ColumnScope((), precomputed=precomputed)
     rows = aggregate_table.rows
     if query.having is not None:
@@ -168,6 +167,12 @@ def _compile_computed(
         rows.latest(table_name),
         (*columns, *(SqlColumn(column_name, value.kind) for column_name, value in result_values.items())),
     )
+
+
+def _key_parts(node: t.Expr, scope: ColumnScope, keys: list[tuple[NamedItem, Sql]]) -> dict[t.Expr, Sql]:
+    """Return the key's columns by the parts of an expression that mean them, however they are written."""
+    keys_by_text = {value.text: column_sql(item.name, value.kind) for item, value in keys}
+    return {part: keys_by_text[text] for part in node.walk() if (text := _group_text(part, scope)) in keys_by_text}
 
 
 def _group_text(node: t.Expr, scope: ColumnScope) -> str | None:
