@@ -181,7 +181,7 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
             )
             raise SqlError(f"{entry.name} has other columns: {column_text}", statement.position)
     key_format, value_format = entry.formats
-    entry_facts: dict[str, str | int | None] = {
+    entry_facts: dict[str, object] = {
         "KAFKA_TOPIC": entry.topic,
         "KEY_FORMAT": key_format,
         "VALUE_FORMAT": value_format,
@@ -189,7 +189,8 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
         "WRAP_SINGLE_VALUE": entry.is_wrapped,
     }
     if entry.created is not None:
-        entry_facts = {**{name: property_text(text) for name, text in entry.created.properties.items()}, **entry_facts}
+        declared_facts = {name: property_text(value) for name, value in entry.created.properties.items()}
+        entry_facts = {**declared_facts, **entry_facts}
     for name, property_value in statement.properties.items():
         expected_text = property_text(property_value)
         names = ("KEY_FORMAT", "VALUE_FORMAT") if name == "FORMAT" else (name,)
