@@ -33,10 +33,10 @@ def debezium(**options: Any) -> Stream:
         (
             "(id INT PRIMARY KEY, name VARCHAR, made TIMESTAMP, born DATE, op VARCHAR METADATA('op'), "
             "lsn BIGINT METADATA('source.lsn')) " + WITH + "FORMAT='DEBEZIUM', DECIMALS='string', DOCUMENTS=false, "
-            "TIMES='made micros, `BORN` days', UNAVAILABLE='hex:00', UNSENT='quarantine')",
+            "TIMES='made micros, `BORN` days', UNAVAILABLE='<nothing>', UNSENT='quarantine')",
             debezium(
                 meta="OP string from 'op', LSN bigint from 'source.lsn'", decimals="string",
-                times={"MADE": "micros", "BORN": "days"}, unavailable="hex:00", unsent="quarantine",
+                times={"MADE": "micros", "BORN": "days"}, unavailable="<nothing>", unsent="quarantine",
             ),
         ),
         (

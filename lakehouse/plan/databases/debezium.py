@@ -33,6 +33,7 @@ from lakehouse.plan.table import Table
 _COMMITTED = Column(COMMITTED_COLUMN, "bigint", "source.ts_ms")
 ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
 _MOMENTS = ("timestamp", "date")
+_PLACEHOLDER_BYTES_MIN = 8
 KINDS = {JSON: DEBEZIUM, "avro": DEBEZIUM_AVRO}
 
 
@@ -120,6 +121,12 @@ def debezium(
         raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, KINDS))}.")
     if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
         raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
+    if value_kind == DEBEZIUM and (length := len(placeholder_bytes(unavailable))) < _PLACEHOLDER_BYTES_MIN:
+        raise PlanError(
+            f"{subject}: unavailable={unavailable!r}: expected at least {_PLACEHOLDER_BYTES_MIN} bytes in JSON, found "
+            f"{length}. It stands there in hexadecimal and in base64, too, and ordinary texts would be taken as not "
+            "sent. Give the connector a longer unavailable.value.placeholder."
+        )
     options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent, truncates=truncates)
     key_formats = (*KINDS.values(), *KEY_FORMATS)
     key_format = check_format_name(
