@@ -26,7 +26,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = (
     "n int, big bigint, small tinyint, x double, f float, ok boolean, t string, raw binary, amount decimal(12, 2), "
     "born date, at timestamp, tags array<string>, days array<date>, home struct<zip: smallint, city: string>, "
-    "rooms array<struct<size: decimal(9, 1), name: string>>, grid array<array<int>>, props map<string, int>"
+    "rooms array<struct<size: decimal(9, 1), name: string>>, grid array<array<int>>, "
+    "names array<array<string>>, deep array<array<array<string>>>, props map<string, int>"
 )
 FIRST_DAY, DAY_MS = -719_162, 86_400_000  # the first day of the year 1, by days since 1970
 LONG, MILLIS = "long", {"type": "long", "logicalType": "timestamp-millis"}
@@ -38,6 +39,10 @@ def decimal_type(precision: int, scale: int) -> dict[str, Any]:
 
 def record_type(record_name: str, /, **types: Any) -> dict[str, Any]:
     return {"type": "record", "name": record_name, "fields": [{"name": name, "type": types[name]} for name in types]}
+
+
+def array_type(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 # For each column, the types that writers have; the first ones are usual, and the last one does not fit.
@@ -67,6 +72,9 @@ TYPES: dict[str, list[Any]] = {
     "rooms": [{"type": "array", "items": record_type("Room", size=decimal_type(9, 1), name="string")},
               ["null", {"type": "array", "items": ["null", record_type("Hall", name=["null", "string"])]}], "string"],
     "grid": [{"type": "array", "items": {"type": "array", "items": "int"}}, {"type": "array", "items": "int"}],
+    "names": [array_type(array_type("string")), ["null", array_type(["null", array_type(["null", "string"])])],
+              array_type("string")],
+    "deep": [array_type(["null", array_type(array_type("string"))]), array_type(array_type("string"))],
     "props": [{"type": "map", "values": ["null", "int"]}, {"type": "map", "values": "string"}],
     "unread": ["string", record_type("Inner", a=LONG, b=["null", "string"]), {"type": "map", "values": MILLIS},
                {"type": "enum", "name": "Odd", "symbols": ["A", "B"]},

@@ -87,9 +87,17 @@ def _array_value(raw: Column, avro_type: AvroType, declared_type: str) -> AvroVa
     item_avro, declared_item = avro_type.parts[0].branches[0], item_type(declared_type)
     item = avro_value(F.lit(None), item_avro, declared_item)  # to see what has to be done with each
     if item.is_raw and not item.faults:
-        return AvroValue(raw, texts=(raw,) if item.texts else ())
+        return AvroValue(raw, texts=(_texts_of_items(raw, item_avro, declared_item),) if item.texts else ())
     faults = (F.exists(raw, lambda item_raw: does_not_fit([avro_value(item_raw, item_avro, declared_item)])),)
     if item.is_raw:
         return AvroValue(raw, faults)
     values = F.transform(raw, lambda item_raw: avro_value(item_raw, item_avro, declared_item).value)
     return AvroValue(values.cast(declared_type), faults, is_raw=False)
+
+
+def _texts_of_items(raw: Column, item_avro: AvroType, declared_item: str) -> Column:
+    """Return the texts of an array's items, which are texts or arrays of them, in one array."""
+    if base_type(declared_item) != "array":
+        return raw
+    items = F.filter(raw, lambda item_raw: item_raw.isNotNull())
+    return F.flatten(F.transform(items, lambda item_raw: avro_value(item_raw, item_avro, declared_item).texts[0]))
