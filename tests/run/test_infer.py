@@ -93,6 +93,26 @@ def test_each_type_has_its_evidence() -> None:
     check(proposal, sent)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "type"),
+    [
+        (["12345678901234567.89"] * 30, "decimal(21, 2)"),
+        ([f"{'9' * 35}.25"] * 30, "decimal(38, 2)"),
+        ([f"{'9' * 37}.25"] * 30, "double"),
+        (["9007199254740993"] * 30 + ["1e3"], "bigint"),
+        (["9007199254740993"] * 30 + ["1e3"] * 2, "double"),
+        (['"2026-01-31"'] * 99 + ['"2026-01-31T12:00:01Z"'], "timestamp"),
+        (['"2026-01-31"'] * 99 + ['"soon"'], "date"),
+    ],
+)
+def test_no_digit_and_no_time_is_lost_by_a_type(numbers: list[str], type: str) -> None:
+    sent = records([b'{"x": %s}' % number.encode() for number in numbers])
+    proposal = propose("orders", sent)
+    assert types(proposal) == {"x": type}
+    check(proposal, sent)
+    assert sum(item.records for item in proposal.unread) == (type in ("bigint", "date"))
+
+
 def test_what_would_go_to_the_quarantine_is_counted() -> None:
     values: list[Any] = [{"amount": 1.5, "at": f"2026-01-31T12:{n:02d}:00Z"} for n in range(57)]
     values += [{"amount": "4 EUR"}, b"no json", {"amount": 1, "at": "soon"}]
@@ -131,6 +151,23 @@ def test_keys(keys: list[bytes | None], declared: str, evidence: str) -> None:
     if keys[0] is None:
         assert proposal.notes[0].startswith("30 of 30 records have no key: `rekey` gives one")
     check(proposal, sent)
+
+
+def test_a_field_that_only_has_the_name_of_the_keys_is_a_column_of_its_own() -> None:
+    keys = [b'{"id": %d}' % n for n in range(30)]
+    for values in ([{"id": f"line-{n}", "n": n} for n in range(30)], [{"id": n if n % 9 else "x"} for n in range(30)]):
+        for sent in (records(values, keys), records([{"schema": None, "payload": row} for row in values], keys)):
+            proposal = propose("orders", sent)
+            check(proposal, sent)
+            assert 'key="id bigint"' in proposal.python
+            assert "id_2 string from 'id'" in proposal.python
+            assert "The value's field 'id' is another than the key's of this name" in proposal.notes[0]
+            if "n" in values[0]:
+                assert "In SQL, the value's field 'id' is left out: the key's has the name." in proposal.notes
+    sent = records([{"id": str(n), "n": n} for n in range(30)], keys)
+    assert types(propose("orders", sent)) == {"n": "bigint"}, "the key's, as a text"
+    with pytest.raises(ConfigError, match="no field beside 'value', which the key has, too"):
+        propose("orders", records([b"text"] * 30, [b'{"value": %d}' % n for n in range(30)]))
 
 
 def test_a_databases_change_log_and_connects_rows() -> None:

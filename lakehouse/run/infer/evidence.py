@@ -22,6 +22,7 @@ DEPTH_MAX = 12  # what lies deeper stays text
 FIELDS_MAX = 200  # an object with more names is a map
 SCALE_MAX = 4  # numbers with more digits after the point are measured, not counted: doubles
 DIGITS_MAX = 18
+PRECISION_MAX = 38
 BIGINT_MAX = 2**63
 # A number of milliseconds since 1970, in the years 2000 to 2100.
 MILLIS = range(946_684_800_000, 4_102_444_800_000)
@@ -134,9 +135,9 @@ class Evidence:
             case "array":
                 item_type = FieldType("string") if self.items is None else self.items.type()
                 return FieldType("array", inner=item_type)
-        if self.dates >= MOSTLY * count:
-            return FieldType("date")
-        return FieldType("timestamp" if self.dates + self.times >= MOSTLY * count else "string")
+        if self.dates + self.times < MOSTLY * count:
+            return FieldType("string")
+        return FieldType("timestamp" if self.times else "date")  # as a date, a timestamp would lose its time
 
     def _most_common_kind(self) -> tuple[str, int]:
         kinds = [(kind, count) for kind, count in self.kinds.most_common() if kind != "null"]
@@ -144,10 +145,11 @@ class Evidence:
 
     def _number_type(self) -> str:
         digits = self.digits_before + self.digits_after
-        if self.inexact or self.digits_after > SCALE_MAX or (self.fractions and digits > DIGITS_MAX):
+        is_exact = self.kinds["number"] - self.inexact >= MOSTLY * self.kinds["number"]
+        if not is_exact or self.digits_after > SCALE_MAX or (self.fractions and digits > PRECISION_MAX):
             return "double"
         if self.fractions:
-            return f"decimal({max(10, digits + 2)}, {self.digits_after})"
+            return f"decimal({min(max(10, digits + 2), PRECISION_MAX)}, {self.digits_after})"
         return "decimal(38, 0)" if self.beyond_bigint else "bigint"
 
     def _object_type(self) -> FieldType:

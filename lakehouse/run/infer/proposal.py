@@ -18,7 +18,7 @@ from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.values.connect_record import RecordSchema
 from lakehouse.formats.values.connect_value import FieldSchemas, split_payload, type_of_meaning
-from lakehouse.formats.values.json_text import JsonNumber, Members, parse_value
+from lakehouse.formats.values.json_text import JsonNumber, Members, parse_value, write_parsed
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.ksql.script import Script
 from lakehouse.model import model
@@ -101,12 +101,27 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
     rows = [(record, value) for record, own_kind, value in read_records if own_kind == kind]
     columns, declared = _columns_of_rows(topic, kind, rows)
     key_columns, key_format, key_notes = _propose_key(records, rows if kind == JSON_OBJECT else [], columns)
-    named = {column.field for column in key_columns}
-    columns = [column for column in columns if column.field not in named]  # a field of that name is the key's column
+    repeated_fields = {column.field for column in key_columns}
+    is_object = kind in (JSON_OBJECT, JSON_BEHIND_ID)
+    if is_object and key_format != "kafka" and not declared.is_change_log:  # a change log's key is made of its row's fields
+        pairs = [
+            (_fields_of(_parse_json(record.key), key_format), _fields_of(value, declared.format))
+            for record, value in rows
+            if record.key is not None
+        ]
+        other_fields = [
+            column.field for column in columns if column.field in repeated_fields and _is_other(column.field, pairs)
+        ]
+        repeated_fields = repeated_fields.difference(other_fields)
+        key_notes += [
+            f"The value's field {field!r} is another than the key's of this name: it is a column with another name."
+            for field in other_fields
+        ]
+    columns = [column for column in columns if column.field not in repeated_fields]
     if not columns:
         raise ConfigError(
-            f"topic {topic!r}: its values have no field beside {', '.join(map(repr, sorted(named)))}, which the key "
-            "has, too. Declare it by hand (docs/your-own-topic.md)."
+            f"topic {topic!r}: its values have no field beside {', '.join(map(repr, sorted(repeated_fields)))}, which "
+            "the key has, too. Declare it by hand (docs/your-own-topic.md)."
         )
     event_time, time_notes = _propose_time(rows, columns, declared)
     examples = {column.field: column.example for column in columns}
@@ -290,6 +305,22 @@ def _propose_key(
     return [ProposedColumn(key_name, FieldType(type_name), evidence, example, is_key=True)], "kafka", notes
 
 
+def _fields_of(value: Any, format: str) -> dict[str, Any]:
+    """Return the fields of a key or value that is an object, in Connect's envelope or not; none of any other."""
+    fields = dict(value) if isinstance(value, Members) else {}
+    return _fields_of(fields.get("payload"), "json") if format == "connect_json" else fields
+
+
+def _is_other(field: str, pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> bool:
+    """Say whether a field of the key and one of the value, of the same name, are two: too few values are equal.
+
+    pairs: the fields of the key and of the value, for each record.
+    """
+    both = [(key[field], value[field]) for key, value in pairs if field in key and field in value]
+    equal_count = sum(write_parsed(in_key).strip('"') == write_parsed(in_value).strip('"') for in_key, in_value in both)
+    return not both or equal_count < MOSTLY * len(both)
+
+
 _KEY_WORDS = {"string": "text", "int": "4 bytes", "bigint": "8 bytes", "binary": "bytes"}
 
 
@@ -383,9 +414,14 @@ def _propose_sql(declared: DeclarationParts, records: Sequence[Record], unread_c
     unread_max = unread_count + (1 - MOSTLY) * len(records)
     if statement := _possible_statement(declared, records, unread_max):
         return statement, _note_no_time(declared, statement)
-    possible_columns = tuple(column for column in declared.columns if _is_possible_in_sql(declared, column))
+    key_fields = dict(declared.key)
+    possible_columns = tuple(
+        column for column in declared.columns if column[0] not in key_fields and _is_possible_in_sql(declared, column)
+    )
     notes = [
         f"In SQL, no column can have the name of field {field!r}: it is left out."
+        if field not in key_fields
+        else f"In SQL, the value's field {field!r} is left out: the key's has the name."
         for field, _ in declared.columns
         if field not in dict(possible_columns)
     ]
