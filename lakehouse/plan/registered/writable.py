@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression.schema import base_type, parse_type
 from lakehouse.plan.names.field import field_name, type_with_field_names
 from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.schema_options import AVRO_NAME
@@ -32,14 +31,14 @@ def check_writable(traits: FormatTraits, named_types: Iterable[tuple[str, str]],
     for name, type_text in columns:
         _check_name(traits, field_name(name), f"{subject}: column {field_name(name)!r}")
         if type_text:
-            column_type = type_with_field_names(parse_type(type_text))
+            column_type = type_with_field_names(_parse_type(type_text))
             _check_type(traits, column_type, f"{subject}: column {field_name(name)!r}")
 
 
 def check_map_keys(traits: FormatTraits, named_types: Iterable[tuple[str, str]], subject: str) -> None:
     """Raise PlanError for a map, in a column too, whose keys are no texts: see `check_writable`."""
     for name, type_text in named_types:
-        for part in parse_type(type_text).find_all(exp.DataType) if type_text else ():
+        for part in _parse_type(type_text).find_all(exp.DataType) if type_text else ():
             if _type_name(part) == "map" and (key_type := _type_name(part.expressions[0])) != "string":
                 raise unfit_map_keys(traits, key_type, f"{subject}: column {field_name(name)!r}")
 
@@ -83,8 +82,10 @@ def _check_entry_names(traits: FormatTraits, types_by_name: Mapping[str, str], s
     """Check the names that maps take beside the fields of a struct, or beside columns."""
     owners = {name: name for name in types_by_name}
     for name, type_text in types_by_name.items() if traits.has_json_names else ():
+        if not type_text or _type_name(_parse_type(type_text)) != "map":
+            continue
         entry_name = map_entry_name(name)
-        if base_type(type_text) == "map" and (other_name := owners.setdefault(entry_name, name)) != name:
+        if (other_name := owners.setdefault(entry_name, name)) != name:
             raise PlanError(
                 f"{subject}: {traits.language} names the entries of the map {name!r} {entry_name!r}, which "
                 f"{other_name!r} has taken, so that nobody can read the schema. Give one of them another name, or "
@@ -111,6 +112,10 @@ def _check_type(traits: FormatTraits, column_type: exp.DataType, subject: str) -
         _check_entry_names(traits, {member.name: member.args["kind"].sql("spark") for member in members}, subject)
     for member in column_type.find_all(exp.ColumnDef):
         _check_name(traits, member.name, f"{subject}: field {member.name!r}")
+
+
+def _parse_type(type_text: str) -> exp.DataType:
+    return exp.DataType.build(type_text, dialect="spark")
 
 
 def _type_name(part: exp.Expression) -> str:
