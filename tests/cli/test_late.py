@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.late_records import SCHEMA
@@ -75,6 +75,19 @@ def test_without_windows_there_are_no_window_columns(lake, lakehouse):
     lake.late("newest", 1, ("clicks", 0, 1, "ann", None, None))
     assert "window_start" not in lakehouse("late", "newest").out
     assert lines(lakehouse("late", "newest", "--json").out)[0]["window_start"] is None
+
+
+def test_a_key_has_all_digits_and_its_nulls(lake, folder, lakehouse):
+    types = {"price": pa.decimal128(38, 4), "x": pa.float64(), "city": pa.string(), "n": pa.int64()}
+    rows = pa.table({name: pa.array([], type) for name, type in types.items()})
+    path = folder / "lake" / "silver" / "prices"
+    write_deltalake(path, rows)
+    DeltaTable(path).alter.set_table_properties({"lakehouse.key": "price,x,city"}, raise_if_not_exists=False)
+    key = '{"price":12345678901234567890.1200,"x":1.5}'
+    lake.late("prices", 1, ("clicks", 0, 1, key, None, None))
+    [actual] = lines(lakehouse("late", "prices", "--json").out)
+    assert actual["key"] == {"price": "12345678901234567890.1200", "x": 1.5, "city": None}
+    assert "price=12345678901234567890.1200, x=1.5, city=null" in lakehouse("late", "prices").out
 
 
 def test_nothing_was_late(lake, lakehouse):

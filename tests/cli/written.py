@@ -78,11 +78,11 @@ class WrittenLake:
         self._write(f"{layer}/{table}", name, tick, ROWS, result, content, None, properties)
 
     def late(self, table: str, tick: int, *late: tuple[str, int, int, str, int | None, int | None]) -> None:
-        """Append late records: (topic, partition, offset, user, start, end)."""
+        """Append late records: (topic, partition, offset, user, start, end); user: or the key's JSON."""
         result = [
             {
                 "topic": topic, "partition": partition, "offset": offset, "tick": tick, "ordinals": [],
-                "key": json.dumps({"user": user}),
+                "key": user if user.startswith("{") else json.dumps({"user": user}),
                 "window_start": None if start is None else at(start), "window_end": None if end is None else at(end),
             }
             for topic, partition, offset, user, start, end in late

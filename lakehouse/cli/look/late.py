@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,11 +77,16 @@ def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator
     Each has the columns of the late table, `key` as an object, and the record's timestamp, record_key and value.
     """
     from lakehouse.lake import reader
+    from lakehouse.lake.key_sql import drop_window_columns, key_columns_of
     from lakehouse.lake.record import late_records
+    from lakehouse.plan.operator import VALID_FROM
 
-    reader.read_table_facts(layout, "silver", table)
+    key_names = drop_window_columns(reader.read_table_facts(layout, "silver", table).key)
     if table not in reader.table_names(layout, "late"):
         return
+    group_names = [name for name in key_names if name != VALID_FROM]  # a history's row has it beside its key
+    key_columns = key_columns_of(reader.open_dataset(layout.silver(table)).schema, group_names)
+    key_types = {column.name: column.type for column in key_columns}
     connection, records_left = reader.connect_lake(layout), limit
     connection.register("taken_in", late_records.late_places_taken_in(layout, table))
     place_columns = late_records.place_columns_sql()
@@ -101,8 +107,21 @@ def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator
         late_rows = (
             connection.sql(f"SELECT * FROM ({' UNION ALL '.join(topic_queries)}) {ORDER}").to_arrow_table().to_pylist()
         )
-        yield from ({**row, "key": json_text.loads(row["key"])} for row in late_rows)
+        yield from ({**row, "key": _read_key(row["key"], key_types, row.get("join_name"))} for row in late_rows)
         records_left = None if records_left is None else max(records_left - len(late_rows), 0)
+
+
+def _read_key(text: str, key_types: Mapping[str, str], join_name: str | None) -> dict[str, Any]:
+    """Return a key as its values: decimals with all digits, and nulls, which its text leaves out.
+
+    key_types: of the table's key; that of a join, which a record was too late for, has other columns.
+    """
+    exact_values, values = json_text.loads(text, parse_float=Decimal), json_text.loads(text)
+    types = key_types if join_name is None else {}
+    return {
+        name: (values if types.get(name) in ("double", "float") else exact_values).get(name)
+        for name in dict.fromkeys([*types, *values])
+    }
 
 
 def _tick_ranges(counts_by_tick: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
