@@ -52,7 +52,9 @@ def value(metrics: RunMetrics, name: str, **labels: str) -> float | None:
 
 
 def look(metrics: RunMetrics, waiting: Lag | None) -> None:
-    metrics.note_lag(waiting)
+    metrics.note_kafka(is_up=waiting is not None)
+    if waiting is not None:
+        metrics.note_lag(waiting)
     for _, _, read in metrics.parts():
         read()
 
@@ -88,6 +90,7 @@ def test_events_are_counted(app: App, tmp_path: Path) -> None:
 
 def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
     metrics = RunMetrics(app, story.layout)
+    assert value(metrics, "lakehouse_kafka_up") is None, "nobody has asked yet"
     look(metrics, {("clicks", 0): 3, ("gone", 0): 1})
     assert value(metrics, "lakehouse_lag_records", topic="clicks", partition="0") == 3
     facts = [value(metrics, f"lakehouse_{name}", table="visits") for name in ("table_rows", "table_tick")]
@@ -257,6 +260,7 @@ def test_a_table_is_behind_by_the_records_of_its_topics_and_since_the_first(app:
 
 def test_the_alerts_name_metrics_that_exist(app: App, tmp_path: Path) -> None:
     metrics = RunMetrics(app, Layout(str(tmp_path)))
+    metrics.note_kafka(is_up=True)
     known = {family.name for family in metrics.registry.collect()}
     text = ALERTS.read_text()
     expressions = re.findall(r"^ +expr: (.+)$", text, re.MULTILINE)
@@ -275,6 +279,7 @@ def test_the_alerts_name_metrics_that_exist(app: App, tmp_path: Path) -> None:
 
 def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_it(app: App, tmp_path: Path) -> None:
     metrics = RunMetrics(app, Layout(str(tmp_path)))
+    metrics.note_kafka(is_up=True)
     known = {family.name for family in metrics.registry.collect() if family.name.startswith("lakehouse_")}
     board = json.loads(BOARD.read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]

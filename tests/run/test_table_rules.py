@@ -117,7 +117,7 @@ def test_a_running_job_tells_when_a_rule_ceases_to_hold_and_holds_again(tmp_path
     written, heard, now, wall_ms = VersionedTable(tmp_path), [], 0.0, 30 * MINUTE
     metrics = RunMetrics(app, layout)
     monkeypatch.setattr(table_rules.time, "time_ns", lambda: wall_ms * 1_000_000)
-    watcher = Watcher(dict, heard.append, metrics, 0.0, lambda: now, rules=RuleWatch(layout, app))
+    watcher = Watcher(lambda note_answer: {}, heard.append, metrics, 0.0, lambda: now, rules=RuleWatch(layout, app))
 
     def look() -> list[str]:
         heard.clear()

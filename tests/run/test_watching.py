@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import KafkaUnavailable
+from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.topics import TopicFacts
 from lakehouse.lake.layout import Layout
 from lakehouse.run.watch import table_rules
@@ -36,8 +36,10 @@ class Scene:
             self._watcher.look()
             self._now += 5.0
 
-    def _waiting(self) -> Lag:
+    def _waiting(self, note_answer: Callable[[], None]) -> Lag:
         answer = next(self._answers)
+        if not isinstance(answer, KafkaUnavailable):
+            note_answer()
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -66,6 +68,9 @@ def test_a_look_that_fails_ends_nothing_and_is_told_if_the_next_one_fails_too() 
     scene = Scene(OSError("x"), OSError("y"), OSError("z"), {}, lag_seconds=0.0)
     assert scene.said == [("watch failed", 0, 5.0)]
     assert scene.heard[0].details == {"part": "lag", "message": "OSError: y"}
+    unread = OSError("the lake can't be read")
+    scene = Scene(KafkaUnavailable("no answer"), unread, unread, lag_seconds=0.0)
+    assert scene.said == [("kafka away", 0, 0.0), ("kafka back", 0, 5.0), ("watch failed", 0, 10.0)]
 
 
 def test_a_part_that_can_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +83,10 @@ def test_a_part_that_can_not_be_read_hides_no_other(tmp_path: Path, monkeypatch:
     Path(story.visits.path, "_delta_log", f"{6:020}.json").write_text("no json")
     answers: list[Lag | Exception] = [{("clicks", 0): 5}, KafkaUnavailable("no answer")]
 
-    def waiting() -> Lag:
+    def waiting(note_answer: Callable[[], None]) -> Lag:
         answer = answers.pop(0)
+        if not isinstance(answer, KafkaUnavailable):
+            note_answer()
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -134,6 +141,12 @@ def test_a_kafka_that_is_away_is_told_even_if_the_lake_can_not_be_read(tmp_path:
 
     with pytest.raises(KafkaUnavailable):
         waits(story.root, Away())
+    settings, answers = load(environ={"LAKEHOUSE_LAKE_PATH": str(story.root)}, start=tmp_path), list[bool]()
+    kafka: Any = KafkaOf(clicks=("id-1", [(0, 5)]))
+    app = lh.app(lh.stream("clicks", key="user string", schema="ms bigint").latest("last"))
+    with pytest.raises(StorageError):
+        count_waiting(settings, app, kafka, lambda: answers.append(True))
+    assert answers == [True], "Kafka has answered all the same"
 
 
 class KafkaOf:
@@ -166,5 +179,7 @@ def test_what_waits_is_what_kafka_has_and_bronze_has_not(tmp_path: Path) -> None
     assert waits(tmp_path / "lake", kafka) == {"clicks": {"0": 5, "1": 1}, "more": {"0": 2}}
     lake(1, ("clicks", "a", 0, 1, "x"), ("clicks", "b", 0, 2, "y"))
     assert waits(tmp_path / "lake", kafka) == {"clicks": {"0": 3, "1": 1}, "more": {"0": 2}}
+    shorter = KafkaOf(clicks=("id-1", [(4, 5), (3, 4)]))
+    assert waits(tmp_path / "lake", shorter) == {"clicks": {"0": 1, "1": 1}}, "of 3 that bronze lacks Kafka has 1"
     recreated = KafkaOf(clicks=("id-7", [(0, 1)]))
     assert waits(tmp_path / "lake", recreated) == {"clicks": {"0": 1}}

@@ -17,6 +17,7 @@ def test_it_stops_lakehouse_alone_and_starts_again_what_may_work_the_next_time()
     assert settings["KillMode"] == "mixed"
     assert settings["Restart"] == "on-failure"
     assert settings["RestartPreventExitStatus"] == "2"
+    assert settings["StartLimitIntervalSec"] == "0", "an outage of Kafka may last longer than some starts"
     assert settings["ExecStart"].endswith("lakehouse run --app app.py")
 
 

@@ -20,6 +20,7 @@ from lakehouse.lake.record import late_records, quarantine
 from lakehouse.lake.record.behind import measure_behind
 from lakehouse.lake.record.undeclared_fields import find_undeclared_fields
 from lakehouse.lake.store import is_table
+from lakehouse.run.watch.lag import count_missing
 from lakehouse.settings.config import Settings
 
 KAFKA_PATIENCE_SECONDS = 5.0
@@ -195,10 +196,7 @@ def _topic_lag(
         if (name, partition) in end_offsets
     }
     return (
-        sum(
-            max(end_offset - next_offsets.get(p, first_offset), 0)
-            for p, (first_offset, end_offset) in offsets_by_partition.items()
-        )
+        sum(count_missing(next_offsets.get(p), *kafka_offsets) for p, kafka_offsets in offsets_by_partition.items())
         if offsets_by_partition
         else None
     )

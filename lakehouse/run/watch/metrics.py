@@ -64,7 +64,8 @@ class RunMetrics:
             "lakehouse_batch_seconds", "Seconds of a batch, by its part: ingest, tables, publish, upkeep.", ["part"],
             buckets=BUCKETS, registry=own_registry,
         )  # fmt: skip
-        self._up = Gauge("lakehouse_kafka_up", "1 if Kafka has answered the last time, else 0.", registry=own_registry)
+        # Shown from the first look on: before it, nobody knows.
+        self._up: Gauge | None = None
         self._lag = Gauge(
             "lakehouse_lag_records", "Records of Kafka that bronze does not have.", ["topic", "partition"],
             registry=own_registry,
@@ -159,11 +160,16 @@ class RunMetrics:
         if event.kind in PARTS and "took" in details:
             self._seconds.labels(PARTS[event.kind]).observe(details["took"])
 
-    def note_lag(self, waiting: Lag | None) -> None:
-        """Note how many records wait in Kafka, by topic and partition; None if it does not answer."""
-        self._up.set(waiting is not None)
-        if waiting is None:
-            return
+    def note_kafka(self, *, is_up: bool) -> None:
+        """Note whether Kafka answers."""
+        if self._up is None:
+            self._up = Gauge(
+                "lakehouse_kafka_up", "1 if Kafka has answered the last time, else 0.", registry=self.registry
+            )
+        self._up.set(is_up)
+
+    def note_lag(self, waiting: Lag) -> None:
+        """Note how many records wait in Kafka, by topic and partition."""
         for topic, partition in self._waiting - waiting.keys():
             self._lag.remove(topic, str(partition))  # the topic is gone
         for (topic, partition), records in waiting.items():

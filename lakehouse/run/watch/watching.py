@@ -32,13 +32,14 @@ FAILURES = 2  # in turn, because a look may meet a table that is just being crea
 class Watcher:
     """Looks at Kafka and at the lake, and reports what it sees. `look` raises nothing: it never ends a run.
 
-    waiting: called at each look, gives the records that wait; lag_seconds: how often to report them, 0.0 for never.
+    waiting: called at each look, gives the records that wait, and calls what it is given once Kafka has answered;
+    lag_seconds: how often to report them, 0.0 for never.
     rules: those of the application's tables; None without any.
     """
 
     def __init__(
         self,
-        waiting: Callable[[], Lag],
+        waiting: Callable[[Callable[[], None]], Lag],
         listen: Listen,
         metrics: RunMetrics | None,
         lag_seconds: float,
@@ -78,22 +79,27 @@ class Watcher:
 
     def _look_at_kafka(self, now: float) -> None:
         try:
-            waiting_records = self._waiting()
+            waiting_records = self._waiting(self._note_answer)
         except KafkaUnavailable as error:
             if self._away_since is None:
                 self._away_since = now
                 self._say("kafka away", message=str(error))
             if self._metrics is not None:
-                self._metrics.note_lag(None)
+                self._metrics.note_kafka(is_up=False)
             return
-        if self._away_since is not None:
-            self._say("kafka back", away_seconds=round(self._clock() - self._away_since, 3))
-            self._away_since = None
         if self._metrics is not None:
             self._metrics.note_lag(waiting_records)
         if self._lag_seconds and (self._lag_reported_at is None or now - self._lag_reported_at >= self._lag_seconds):
             self._lag_reported_at = now
             self._say("lag", records=sum(waiting_records.values()), topics=lag_by_topic(waiting_records))
+
+    def _note_answer(self) -> None:
+        """Note that Kafka answers, whether or not the lake can be read then."""
+        if self._away_since is not None:
+            self._say("kafka back", away_seconds=round(self._clock() - self._away_since, 3))
+            self._away_since = None
+        if self._metrics is not None:
+            self._metrics.note_kafka(is_up=True)
 
     def _look_at_rules(self, table: Table, now: float) -> None:
         assert self._rules is not None
@@ -124,7 +130,11 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
 
         rules = RuleWatch(Layout(settings.lake.path), app) if any(table.watched_rules for table in app.tables) else None
         watcher = Watcher(
-            lambda: count_waiting(settings, app, cluster), pass_on, metrics, settings.log.lag_seconds, rules=rules
+            lambda note_answer: count_waiting(settings, app, cluster, note_answer),
+            pass_on,
+            metrics,
+            settings.log.lag_seconds,
+            rules=rules,
         )
 
         def watch() -> None:
