@@ -98,7 +98,7 @@ def captured(lakehouse, shop):
 
 def test_a_table_keyed_by_the_topics_key(captured):
     actual = captured("current", "--key", "1")
-    assert actual["app"] == "shop:app"
+    assert actual["app"] == "shop.py:app"
     assert actual["inputs"] == [
         {
             "topic": "orders", "key": "1", "value": {"customer": "ann", "amount": 2.5}, "timestamp": 1,

@@ -108,6 +108,42 @@ def test_an_application_is_named_as_the_commands_name_it(tmp_path: Path, named: 
     assert passed is not None or 'expected "app.py:name", "app.sql", or "module:name"' in result.message
 
 
+BESIDE = """
+from __future__ import annotations
+from dataclasses import dataclass
+import {helpers}
+import lakehouse as lh
+
+@dataclass
+class Limits:
+    least: int
+
+numbers = lh.stream("numbers", key="id string", schema="n bigint")
+def made() -> lh.App:
+    from {helpers} import NAME
+    return lh.app(numbers.group_by("id").agg(total=lh.sum("n")).table(NAME))
+sums = made()
+"""
+
+
+@pytest.mark.parametrize("named", ["app:sums", "app:made", "app.py:sums"])
+def test_a_scenario_takes_an_application_that_a_run_takes(tmp_path: Path, named: str) -> None:
+    """It imports a file beside it, has a dataclass, and is no other than its text of now."""
+    for folder_name in ("first", "second"):
+        folder = tmp_path / folder_name
+        folder.mkdir()
+        (folder / "app.py").write_text(BESIDE.format(helpers="scenario_helpers"))
+        (folder / "scenario_helpers.py").write_text(f"NAME = {folder_name!r}")
+        rows = [{"key": "a", "value": {"total": 2}}]
+        inputs = [{"topic": "numbers", "key": "a", "value": {"n": 2}}]
+        (folder / "scenario.json").write_text(
+            json.dumps({"app": named, "inputs": inputs, "tables": {folder_name: rows}})
+        )
+        [result] = suite.run_on_model(find_cases([folder / "scenario.json"]), "all")
+        assert result.passed, result.message
+        assert not list(folder.glob("__pycache__/app.*"))
+
+
 def test_one_bad_scenario_fails_no_other(folder: Path):
     outcomes = {o.name: o for o in run_on_spark(find_cases([folder]), "one", Engine(poison=2))}
     assert [name for name, o in outcomes.items() if not o.passed] == ["s2", "s3", "s4"]

@@ -50,7 +50,7 @@ def capture(
     scenario_file = out or _folder_of_app(found_app) / f"{table}-{_file_name_part(key)}.json"
     if scenario_file.exists():
         raise ConfigError(f"{scenario_file} exists already; expected a new name: --out FILE. Nothing was written.")
-    module_name = found_app.location if found_app.file is None else found_app.file.stem
+    location = found_app.location if found_app.file is None else found_app.file.name
     if (
         found_app.file is not None
         and scenario_file.absolute().parent.resolve() != found_app.file.absolute().parent.resolve()
@@ -66,7 +66,7 @@ def capture(
     layout = Layout(settings.lake.path)
     with show_bronze_reads() as show_read:
         scenario = capture_key(
-            layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
+            layout, found_app.app, f"{location}:{found_app.name}", declared_table, key, limit,
             listen=show_read,
         )  # fmt: skip
     scenario_file.write_text(scenario.text, encoding="utf-8")

@@ -61,7 +61,7 @@ def capture(
 ) -> Capture:
     """Return the bronze records that reach one key of a table as a scenario, with the model's results for them.
 
-    app_name: the application in the scenario, "module:name". key: its text, without the window, see
+    app_name: the application in the scenario, "app.py:name". key: its text, without the window, see
     `lakehouse.formats.key_text`. limit: take only the first records, so many. listen: called with the number of bronze
     records read so far. Raises NotFound if no record reaches the key, NeedsSpark if only Spark could tell.
     """

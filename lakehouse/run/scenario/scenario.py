@@ -23,10 +23,8 @@ from __future__ import annotations
 
 import base64
 import importlib
-import importlib.util
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -46,7 +44,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.run.scenario.compare import compare, compare_beginnings
 from lakehouse.run.scenario.shape import check_shape
-from lakehouse.run.start.application import load_app
+from lakehouse.run.start.application import load_app, load_file
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.time import kafka_time
 
@@ -172,7 +170,9 @@ def load_application(scenario: Scenario) -> App:
     if not beside_file.exists() and (statements := beside_file.with_suffix(".sql")).exists():
         return _run_statements((statements.read_text("utf-8-sig"),), folder=statements.parent).app()
     try:
-        module = _load_module_file(beside_file) if beside_file.exists() else importlib.import_module(module_name)
+        module = (
+            _load_module_file(beside_file.absolute()) if beside_file.exists() else importlib.import_module(module_name)
+        )
     except ImportError as error:
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: {error}") from error
     candidate = getattr(module, name, None)
@@ -202,17 +202,10 @@ def _declared_script(scenario: Scenario) -> Script:
     return _run_statements(scenario.statements, scenario.properties, folder=scenario.path.parent)
 
 
+@lru_cache(maxsize=1024)
 def _load_module_file(path: Path) -> ModuleType:
-    """Load a module from its file, once, under a unique name: two folders may have files of the same name."""
-    module_name = f"_scenario_{path.resolve()}"
-    if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[module_name] = module
-    return sys.modules[module_name]
+    """Load a module from its file as a run does, once: two folders may have files of the same name."""
+    return load_file(str(path), f"application {path.stem!r}")
 
 
 def parse_batch(text: str) -> Batch:

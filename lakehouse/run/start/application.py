@@ -146,7 +146,7 @@ def _load_target(location: str, label: str, *, sql: bool = True) -> ModuleType:
     if sql and location.endswith(".sql"):
         return _load_sql(location, label)
     if location.endswith(".py"):
-        return _load_file(location, label)
+        return load_file(location, label)
     return _import_module(location, label, "a file (flights.py, flights.sql)" if sql else "a Python file (flights.py)")
 
 
@@ -185,7 +185,8 @@ class _SourceLoader(SourceFileLoader):
         return code
 
 
-def _load_file(location: str, label: str) -> ModuleType:
+def load_file(location: str, label: str) -> ModuleType:
+    """Load a file of Python, each time anew. label: what it is, for messages. Raises ConfigError, PlanError."""
     path = Path(location)
     if not path.is_file():
         raise ConfigError(
