@@ -133,6 +133,21 @@ def test_a_table_that_somebody_changed_is_reported(lake: Lake) -> None:
     assert lake.explain(SUMS, "a", AtVersion(0))[0].agrees
 
 
+@pytest.mark.parametrize(
+    ("folded", "stored", "is_same"),
+    [
+        (1e-9, 9e-7, False), (0.0, 1e-300, False), (1.0, 1.0 + 1e-9, False), (1e300, 1.1e300, False),
+        (0.1 + 0.2, 0.3, True), (-0.0, 0.0, True), (float("nan"), float("nan"), True), (float("nan"), 1.0, False),
+        (float("inf"), float("inf"), True), (float("inf"), 1e308, False), (None, 0.0, False), (True, 1.0, False),
+    ],
+)  # fmt: skip
+def test_another_double_is_another_row(folded: Any, stored: Any, is_same: bool) -> None:
+    for wrap in (lambda value: value, lambda value: [value], lambda value: {"x": value}):
+        step = explanation.RowStep(INPUT[0].position, "inserted", {"total": wrap(folded)})
+        row = explanation.compare_with_table(SUMS, ("a",), (step,), {"total": wrap(stored)}, None)
+        assert row.agrees is is_same
+
+
 def test_windows_each_on_its_own_and_late_records(lake: Lake) -> None:
     first, second = lake.explain(WINDOWS, "a")
     assert told(first) == [(0, "inserted", {"n": 1}), (3, "late", {"n": 1})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -26,6 +27,17 @@ from lakehouse.spark.audit.offsets import subtract_ranges
 )
 def test_recorded_gaps_are_taken_out_of_the_holes(noted: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
     assert list(subtract_ranges([(0, 4), (6, 9), (20, 30)], noted)) == left
+
+
+def test_as_many_recorded_gaps_as_holes_are_taken_out_at_once() -> None:
+    count = 50_000
+    holes = [(4 * number, 4 * number + 3) for number in range(count)]
+    noted = [(4 * number + 1, 4 * number + 2) for number in range(count)]
+    with_longer = [*noted, (0, 2), (8, 24), (9, 10)]
+    began = time.process_time()
+    assert len(list(subtract_ranges(holes, noted))) == 2 * count
+    assert list(subtract_ranges(holes, with_longer))[:6] == [(2, 3), (4, 5), (6, 7), (24, 25), (26, 27), (28, 29)]
+    assert time.process_time() - began < 5
 
 
 def test_every_fault_names_what_was_found_what_was_expected_and_what_to_do() -> None:

@@ -121,15 +121,18 @@ def _holes_of_partition(extent: Extent, inner_holes: Iterable[OffsetRange]) -> I
 
 
 def subtract_ranges(ranges: Iterable[OffsetRange], noted_ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """Yield the parts of ranges (in order) that lie in none of the noted ranges."""
+    """Yield the parts of ranges (in order, none in another) that lie in none of the noted ranges."""
     sorted_ranges = sorted(noted_ranges)
+    number = 0  # of the first noted range that may reach into this range, or into a later one
     for begin, end in ranges:
-        for low, high in sorted_ranges:
-            if high <= begin or low >= end:
-                continue
+        while number < len(sorted_ranges) and sorted_ranges[number][0] < end:
+            low, high = sorted_ranges[number]
             if low > begin:
                 yield begin, low
             begin = max(begin, high)
+            if high > end:
+                break
+            number += 1
         if begin < end:
             yield begin, end
 
