@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ windows = orders.group_by("upper(customer) AS who", "amount > 3 AS much").window
 moved = lh.stream("moved", key="at struct<x: int, y: int>", schema="n int", name="moved").latest("places")
 both = orders.merge(lh.stream("others", key="id string", schema="customer string, amount decimal(10, 2)"))
 merged = both.group_by("customer").agg(n=lh.count()).table("merged")
+merged_windows = both.group_by("customer").window(window).agg(n=lh.count()).table("merged_windows")
 app = lh.app(
     current, totals.changes().to_topic("totals-changelog"), windows.table("windows"), moved, merged,
+    merged_windows,
 )
 """
 
@@ -56,7 +58,7 @@ def order(customer: str, amount: str = "2.50") -> bytes:
 def shop(folder: Path) -> Path:
     """A lake and its application. Orders 1 to 4 lie in two ticks, a bad one for key 1 and a tombstone among them."""
     orders = [
-        record("orders", 0, "1", order("ann"), 1, headers=(("from", b"web"), ("none", None))),
+        record("orders", 0, "1", order("ann"), 1, headers=(("from", b"web"), ("none", None), ("id", b"\xff\0"))),
         record("orders", 1, "2", order("bob"), 2),
         record("orders", 2, "1", b"\xff no order", 3),
         record("orders", 3, "3", order("ann", "3.25"), 4, tick=2),
@@ -64,6 +66,7 @@ def shop(folder: Path) -> Path:
         record("orders", 4, "1", None, 31, tick=2),
         record("orders", 5, None, order("ann", "4.00"), 8, tick=2),
         record("others", 0, "9", order("ann"), 40, tick=2),
+        replace(record("others", 1, "9", order("ann"), 2, tick=2), order_time=40),
         record("moved", 0, '{"at": {"x": 1, "y": 2}}', b'{"n": 1}', 5),
         record("moved", 1, '{"at":{"y":2,"x":1}}', b'{"n": 2}', 6, tick=2),
         record("moved", 2, '{"at":{"x":7,"y":2}}', b'{"n": 2}', 7, tick=2),
@@ -102,7 +105,7 @@ def test_a_table_keyed_by_the_topics_key(captured):
     assert actual["inputs"] == [
         {
             "topic": "orders", "key": "1", "value": {"customer": "ann", "amount": 2.5}, "timestamp": 1,
-            "headers": [["from", "web"], ["none", None]],
+            "headers": [["from", "web"], ["none", None], {"KEY": "id", "VALUE": "/wA="}],
         },
         {"topic": "orders", "key": "1", "value_hex": "ff206e6f206f72646572", "timestamp": 3},
         {"topic": "orders", "key": "1", "value": None, "timestamp": 31},
@@ -144,7 +147,10 @@ def test_a_struct_key_is_the_same_in_any_spelling(captured):
 def test_a_merge_is_captured_from_all_its_topics(captured):
     actual = captured("merged", "--key", "ann")
     assert {item["topic"] for item in actual["inputs"]} == {"orders", "others"}
-    assert actual["tables"]["merged"][0]["value"]["n"] == len(actual["inputs"]) == 5
+    assert actual["tables"]["merged"][0]["value"]["n"] == len(actual["inputs"]) == 6
+    late = captured("merged_windows", "--key", "ann")["late"]["merged_windows"]
+    window = {"start": 0, "end": 10, "type": "time"}
+    assert late == [{"topic": "others", "partition": 0, "offset": 1, "window": window}]
 
 
 def test_it_prints_its_path_and_how_to_run_it(lakehouse, shop):

@@ -14,6 +14,7 @@ from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.epoch_time import to_datetime
 from lakehouse.semantics.position import Identity, Position
+from lakehouse.semantics.record import Record
 from lakehouse.semantics.time.window import Span
 
 clicks = lh.stream("clicks", key="user string", schema="n bigint")
@@ -79,6 +80,7 @@ def test_a_name_that_does_not_exist_is_reported_even_where_nothing_is_expected(n
         (("late", "tumbled", 0, "partition"), 0, "table tumbled: expected 2 late records, found 2"),
         (("late", "tumbled", 1, "window", "start"), 11, "+ {\"offset\":7,\"partition\":0,\"window\":{\"start\":10,"),
         (("late", "tumbled"), [], "table tumbled: expected 0 late records, found 2"),
+        (("late", "tumbled", 1, "topic"), "views", "\"topic\":\"clicks\"}"),
         (("late", "ordered", 0, "window"), TIME, "table ordered: expected 1 late records"),
         (("late", "nowhere"), [], "table nowhere: does not exist. There are: ordered, tumbled"),
     ],
@@ -91,6 +93,17 @@ def test_a_difference_is_shown(path: tuple[Any, ...], value: Any, text: str) -> 
     place[path[-1]] = value
     (failure,) = compare(APP, RESULT, expected)
     assert text in failure
+
+
+def test_records_of_several_topics_are_told_apart_where_a_scenario_names_them() -> None:
+    bad = [(Record(topic, "id", 0, 3, 0, None, b"", 1, 0), "no json") for topic in ("clicks", "views")]
+    late = [LateRecord(Identity(topic, 0, 3), AT._replace(topic=topic), None) for topic in ("clicks", "views")]
+    result = Result(quarantine={"clicks": bad}, late={"ordered": late})
+    for name, of in (("quarantine", "clicks"), ("late", "ordered")):
+        assert not compare(APP, result, {name: {of: [{"offset": 3}, {"offset": 3}]}})
+        assert not compare(APP, result, {name: {of: [{"offset": 3, "topic": "clicks"}, {"offset": 3}]}})
+        (text,) = compare(APP, result, {name: {of: [{"offset": 3, "topic": "views"}, {"offset": 3}]}})
+        assert '"topic":"views"}' in text
 
 
 def test_late_records_are_in_order_of_arrival() -> None:

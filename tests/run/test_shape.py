@@ -34,6 +34,7 @@ PLACES: dict[tuple[str | int, ...], tuple[Any, ...]] = {
     ("tables", "T", 0): (), ("outputs",): (), ("quarantine",): (), ("quarantine", "S"): (), ("late",): (),
     ("late", "T"): (), ("null_keys",): (), ("null_keys", "T"): (5,), ("properties",): (),
     ("error",): ("x",), ("quarantine", "S", 0): (), ("quarantine", "S", 0, "reason contains"): ("x",),
+    ("quarantine", "S", 0, "topic"): ("x",),
 }  # fmt: skip
 OBJECTS = [place for place in PLACES if place[-1] in ("quarantine", "late", "null_keys", "properties")]
 

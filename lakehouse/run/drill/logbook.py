@@ -67,10 +67,13 @@ _FIELD_TYPES: dict[str, Any] = {
 
 
 def read_history(layout: Layout, table: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the drills of one table, or of all, the newest first. Raises StorageError for a file that has no drill."""
-    suffix = ".json" if table is None else f".{table}.json"
+    """Yield the drills of one table, or of all, the newest first. Raises StorageError for a file that has no drill.
+
+    table: its name in any case, as the other commands take it.
+    """
+    suffix = ".json" if table is None else f".{table}.json".lower()
     for name in sorted(store.file_names(layout.drills), reverse=True):
-        if name.endswith(suffix):
+        if name.lower().endswith(suffix):
             yield _read_drill(f"{layout.drills}/{name}")
 
 

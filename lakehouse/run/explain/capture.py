@@ -9,6 +9,7 @@ The scenario expects the model's results for these records alone. So two things 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +125,7 @@ def _to_input(app: App, record: Record, find_schemas: FindSchemas) -> dict[str, 
     scenario_input["timestamp"] = kafka_time.record_time(record)
     time_headers = kafka_time.bronze_time(scenario_input["timestamp"])[1]
     if headers := [pair for pair in record.headers if pair not in time_headers]:
-        scenario_input["headers"] = [
-            [name, None if value is None else value.decode("utf-8", "backslashreplace")] for name, value in headers
-        ]
+        scenario_input["headers"] = [_write_header(*header) for header in headers]
     return scenario_input
 
 
@@ -148,13 +147,13 @@ def _expected_results(app: App, table: Table, result: Result) -> dict[str, Any]:
     ]
     expected: dict[str, Any] = {"tables": {table.name: table_rows}} | ({"outputs": changes} if changes else {})
     late_records = [
-        _place_of(late_records.identity)
-        | ({"window": key_names.bounds(*late_records.span)} if late_records.span is not None else {})
-        for late_records in result.late[table.name]
+        _place_of(table, late_record.position.topic, late_record.identity)
+        | ({"window": key_names.bounds(*late_record.span)} if late_record.span is not None else {})
+        for late_record in result.late[table.name]
     ]
     quarantined_records = {
         source.name: [
-            {**_place_of(record.identity), "reason contains": reason}
+            {**_place_of(table, record.topic, record.identity), "reason contains": reason}
             for record, reason in result.quarantine[source.name]
         ]
         for source in table.stream.sources
@@ -167,8 +166,18 @@ def _expected_results(app: App, table: Table, result: Result) -> dict[str, Any]:
     )
 
 
-def _place_of(identity: Identity) -> dict[str, Any]:
-    return {"partition": identity.partition, "offset": identity.offset}
+def _place_of(table: Table, topic: str, identity: Identity) -> dict[str, Any]:
+    """Return the place of a record, with its topic if the table reads several."""
+    topic_part = {"topic": topic} if len(table.stream.topics) > 1 else {}
+    return {**topic_part, "partition": identity.partition, "offset": identity.offset}
+
+
+def _write_header(name: str, value: bytes | None) -> Any:
+    """Return a header as a scenario has it: a pair of texts, or in the form of ksqlDB's tests where it is no text."""
+    try:
+        return [name, None if value is None else value.decode()]
+    except UnicodeDecodeError:
+        return {"KEY": name, "VALUE": base64.b64encode(value or b"").decode()}
 
 
 def _layout_scenario(scenario: dict[str, Any]) -> str:

@@ -103,9 +103,8 @@ def propose(topic: str, records: Sequence[Record]) -> Proposal:
     key_columns, key_format, key_notes = _propose_key(records, rows if kind == JSON_OBJECT else [], columns)
     repeated_fields = {column.field for column in key_columns}
     is_object = kind in (JSON_OBJECT, JSON_BEHIND_ID)
-    if (
-        is_object and key_format != "kafka" and not declared.is_change_log
-    ):  # a change log's key is made of its row's fields
+    # A change log's key is made of its row's fields.
+    if is_object and key_format != "kafka" and not declared.is_change_log:
         pairs = [
             (_fields_of(_parse_json(record.key), key_format), _fields_of(value, declared.format))
             for record, value in rows

@@ -66,7 +66,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
             failures += _report_missing("quarantine", name, result.quarantine)
         else:
             failures += _compare_quarantine(
-                name, expected_bad, [(r.partition, r.offset, reason) for r, reason in quarantined_records]
+                name, expected_bad, [(r.topic, r.partition, r.offset, reason) for r, reason in quarantined_records]
             )
     for spelled_name, expected_count in expected.get("null_keys", {}).items():
         if (name := _match_spelling(spelled_name, result.tables)) not in result.tables:
@@ -210,18 +210,19 @@ def _compare_table(
 
 
 def _compare_quarantine(
-    name: str, expected_records: list[dict[str, Any]], quarantined_records: list[tuple[int, int, str]]
+    name: str, expected_records: list[dict[str, Any]], quarantined_records: list[tuple[str, int, int, str]]
 ) -> list[str]:
     is_equal = len(expected_records) == len(quarantined_records) and all(
-        (expected.get("partition", 0), expected["offset"]) == (partition, offset)
+        (expected.get("topic", topic), expected.get("partition", 0), expected["offset"]) == (topic, partition, offset)
         and expected.get("reason contains", "") in reason
-        for expected, (partition, offset, reason) in zip(expected_records, quarantined_records, strict=True)
+        for expected, (topic, partition, offset, reason) in zip(expected_records, quarantined_records, strict=True)
     )
     if is_equal:
         return []
     lines = [_MISSING + write_json(expected) for expected in expected_records]
     lines += [
-        _EXTRA + write_json({"offset": o, "partition": p, "reason": reason}) for p, o, reason in quarantined_records
+        _EXTRA + write_json({"offset": offset, "partition": partition, "reason": reason, "topic": topic})
+        for topic, partition, offset, reason in quarantined_records
     ]
     return [
         "\n".join(
@@ -240,7 +241,11 @@ def _compare_late(
     for line, item in zip(late_lines, late_records, strict=True):
         if item.span is not None:
             line["window"] = key_names.bounds(*item.span)
-    if [{"partition": 0, **expected_record} for expected_record in expected_records] == late_lines:
+        line["topic"] = item.position.topic
+    if len(expected_records) == len(late_lines) and all(
+        {"topic": line["topic"], "partition": 0, **expected_record} == line
+        for expected_record, line in zip(expected_records, late_lines, strict=True)
+    ):
         return []
     lines = [_MISSING + write_json(expected_record) for expected_record in expected_records] + [
         _EXTRA + write_json(line) for line in late_lines

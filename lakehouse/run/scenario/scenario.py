@@ -13,6 +13,7 @@ Besides the fields of every scenario (name, app, inputs, outputs, tables, error)
     "properties": settings for the statements, as SET has them
 
 A record that came too late for several windows is listed once for each; without windows (order_by) it names none.
+Both lists may have the "topic" of a record, for a table that reads several.
 
 The order of the inputs is the order of the records' positions. In one batch, records of several partitions are ordered
 by their order times (the running maximum of the timestamps in each partition), then by topic and partition: where that
@@ -166,13 +167,11 @@ def load_application(scenario: Scenario) -> App:
     if module_name.endswith((".py", ".sql")):
         file = scenario.path.parent / module_name
         return _load_app_file(str(file if file.exists() else module_name), name)
-    beside_file = scenario.path.parent / f"{module_name}.py"
+    beside_file = scenario.path.absolute().parent / f"{module_name}.py"
     if not beside_file.exists() and (statements := beside_file.with_suffix(".sql")).exists():
         return _run_statements((statements.read_text("utf-8-sig"),), folder=statements.parent).app()
     try:
-        module = (
-            _load_module_file(beside_file.absolute()) if beside_file.exists() else importlib.import_module(module_name)
-        )
+        module = _load_module_file(beside_file) if beside_file.exists() else importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: {error}") from error
     candidate = getattr(module, name, None)

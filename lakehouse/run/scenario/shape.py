@@ -21,8 +21,8 @@ ITEM_FIELDS = {
     "inputs": ("topic", "key", "value", "timestamp", "partition", "headers", "key_hex", "value_hex", "window"),
     "outputs": ("topic", "key", "value", "timestamp", "window"),
     "tables": ("key", "value", "window"),
-    "quarantine": ("partition", "offset", "reason contains"),
-    "late": ("partition", "offset", "window"),
+    "quarantine": ("topic", "partition", "offset", "reason contains"),
+    "late": ("topic", "partition", "offset", "window"),
 }
 WHOLE_NUMBERS = ("timestamp", "partition", "offset")
 _LIKENESS_MIN = 0.75
@@ -54,7 +54,8 @@ def _check_items(items: Any, name: str, label: str) -> None:
         for part in ("key", "value") if name == "inputs" else ():
             if item.get(part) is not None and item.get(f"{part}_hex") is not None:
                 raise ConfigError(f"{item_label}: found {part} and {part}_hex; expected one of them.")
-        if name in ("inputs", "outputs") and not isinstance(item.get("topic"), str):
+        has_topic = name in ("inputs", "outputs") or (name != "tables" and "topic" in item)
+        if has_topic and not isinstance(item.get("topic"), str):
             raise ConfigError(f"{item_label}: topic={item.get('topic')!r:.80}, expected a topic's name.")
         if name == "quarantine" and not ("offset" in item and isinstance(item.get("reason contains", ""), str)):
             raise ConfigError(
