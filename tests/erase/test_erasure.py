@@ -19,7 +19,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake.erasure import erasure_log
-from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.lake.erasure.subject import ErasureSubject
 from lakehouse.lake.function_failures import failures_by_table
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model

@@ -107,7 +107,7 @@ def erase(
             listen=build_listener(as_json=json),
         )
     _show_outcome(outcome, json=json)
-    if outcome.occurrences:
+    if outcome.occurrences or not outcome.erasure.is_finished:
         raise typer.Exit(FAILED)
 
 
@@ -162,11 +162,18 @@ def _show_outcome(outcome: Erased, *, json: bool) -> None:
         f"Erased: {record_text}." + (f" The tables lack them from tick {erasure.tick:,} on." if erasure.tick else "")
     )
     searched = f"{search.files:,} files with {search.bytes:,} bytes were searched"
+    if not outcome.occurrences and not erasure.is_finished:
+        show.say(
+            f"{searched}: nothing was found. But an earlier search was for further texts, so this one does not finish "
+            "the erasure: give each --value of the commands before, too."
+        )
+        return
     if not outcome.occurrences:
         show.say(f"{searched}: nothing was found. Certificate {erasure.id}, {search.searched_at}.")
         return
     show.print_table("Still found", ("file", "in"), [(item.path, item.place) for item in outcome.occurrences])
     show.say(
         f"{searched}. What names it still is in other records, or was written by others: erase these records too, by "
-        "--named-by or --records, or remove the files; then give the command again."
+        "--named-by or --records. A table of a checkout or a drill's file may be removed; a file of bronze, of "
+        "interventions or of a table's log must not be. Then give the command again."
     )

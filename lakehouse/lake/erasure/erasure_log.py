@@ -7,7 +7,6 @@ Beside the notes, the table erasures/records has the place of each erased record
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import uuid
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import Any, Literal, Self
 from lakehouse.errors import ConfigError
 from lakehouse.lake import store
 from lakehouse.lake.control import note
+from lakehouse.lake.erasure.subject import ErasureSubject, SubjectTypes
 from lakehouse.lake.layout import Layout
 
 # In this order. "chosen": the places are kept. "deleted": bronze lacks the records. "swapped": the tables lack them.
@@ -25,39 +25,7 @@ from lakehouse.lake.layout import Layout
 Progress = Literal["begun", "chosen", "deleted", "swapped", "published", "purged"]
 STEPS: tuple[Progress, ...] = ("begun", "chosen", "deleted", "swapped", "published", "purged")
 SUFFIX = ".json"
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureSubject:
-    """The records to erase: those with a key of a stream, those that name such a key, and single ones.
-
-    keys: the text of a key, by the name of its stream. named_by: "stream.column", columns that hold one of the keys, or
-    "stream.column=text", those that hold a text. places: further records, {topic: {partition: (first, last)}}.
-    """
-
-    keys: Mapping[str, str]
-    named_by: tuple[str, ...] = ()
-    places: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
-
-    @property
-    def texts(self) -> set[str]:
-        """The keys, and the texts that columns hold."""
-        return {*self.keys.values(), *(text for _, text in self.named_texts)}
-
-    @property
-    def named_texts(self) -> list[tuple[str, str]]:
-        """The columns that may name the records, as "stream.column", each with a text."""
-        paths = [path.partition("=") for path in self.named_by]
-        return [
-            (path, text)
-            for path, separator, named_text in paths
-            for text in ([named_text] if separator else self.keys.values())
-        ]
-
-    def hash(self, salt: str) -> str:
-        """Return a hash by which the same subject is recognized."""
-        subject_text = json.dumps([salt, self.keys, sorted(self.named_by), self.places], sort_keys=True)
-        return hashlib.sha256(subject_text.encode()).hexdigest()
+HIDDEN = ("salt", "subject", "columns", "types", "values")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +42,9 @@ class Search:
 class Erasure:
     """An erasure, as its note has it. Times are ISO 8601, in UTC.
 
-    subject: a hash of what was asked, by the salt. records: the number of erased records by topic. tables: those that
-    were built again. columns: the names of the columns that held the key. tick: that at which the tables lack the
-    records.
+    subject: a hash of what was asked, by the salt. types: of the columns that hold it. records: the number of erased
+    records by topic. tables: those that were built again. columns: the names of the columns that held the key. tick:
+    that at which the tables lack the records. values: hashes of the further texts that were searched for.
     """
 
     id: str
@@ -93,12 +61,14 @@ class Erasure:
     tick: int | None = None
     finished_at: str | None = None
     searches: tuple[Search, ...] = ()
+    types: SubjectTypes = field(default_factory=dict)
+    values: tuple[str, ...] = ()
 
     @classmethod
-    def begin(cls, subject: ErasureSubject, reason: str, decided_by: str) -> Self:
-        """Return a new erasure of a subject."""
-        salt = secrets.token_hex(16)
-        return cls(uuid.uuid4().hex, salt, subject.hash(salt), reason, decided_by, now_text())
+    def begin(cls, subject: ErasureSubject, reason: str, decided_by: str, types: SubjectTypes | None = None) -> Self:
+        """Return a new erasure of a subject. types: see `types_of_subject`."""
+        salt, types = secrets.token_hex(16), types or {}
+        return cls(uuid.uuid4().hex, salt, subject.hash(salt, types), reason, decided_by, now_text(), types=types)
 
     @property
     def is_finished(self) -> bool:
@@ -109,12 +79,23 @@ class Erasure:
         return STEPS.index(self.progress) >= STEPS.index(progress)
 
     def is_about(self, subject: ErasureSubject) -> bool:
-        """Say whether it is the erasure of a subject."""
-        return subject.hash(self.salt) == self.subject
+        """Say whether it is the erasure of a subject, however its keys are written."""
+        return subject.hash(self.salt, self.types) == self.subject
+
+    def with_values(self, values: Iterable[str]) -> Self:
+        """Return it with further texts that have to be searched for."""
+        return replace(self, values=tuple(sorted({*self.values, *self._hash_values(values)})))
+
+    def count_unsearched(self, values: Iterable[str]) -> int:
+        """Return how many of the texts that have to be searched for are not among these."""
+        return len(set(self.values) - self._hash_values(values))
+
+    def _hash_values(self, values: Iterable[str]) -> set[str]:
+        return {hashlib.sha256(f"{self.salt}.{value}".encode()).hexdigest() for value in values if value}
 
     def facts(self) -> dict[str, Any]:
         """Return its fields for people and programs, without what recognizes its subject."""
-        return {name: value for name, value in asdict(self).items() if name not in ("salt", "subject", "columns")}
+        return {name: value for name, value in asdict(self).items() if name not in HIDDEN}
 
     def with_search(self, search: Search) -> Self:
         """Return it with a further search."""
@@ -146,8 +127,10 @@ def read_erasures(layout: Layout) -> list[Erasure]:
 
 
 def _parse(content: Mapping[str, Any]) -> Erasure:
-    lists = {name: tuple(content[name]) for name in ("tables", "columns", "stages")}
-    return Erasure(**{**content, **lists, "searches": tuple(Search(**item) for item in content["searches"])})
+    lists = {name: tuple(content.get(name, ())) for name in ("tables", "columns", "stages", "values")}
+    types = {name: tuple(texts) for name, texts in content.get("types", {}).items()}
+    searches = tuple(Search(**item) for item in content["searches"])
+    return Erasure(**{**content, **lists, "types": types, "searches": searches})
 
 
 def find_erasure(erasures: Iterable[Erasure], subject: ErasureSubject) -> Erasure | None:

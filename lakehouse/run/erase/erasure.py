@@ -19,20 +19,20 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease, ingest_lease, table_lease
 from lakehouse.lake.erasure import erasure_log
-from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
+from lakehouse.lake.erasure.erasure_log import Erasure
 from lakehouse.lake.erasure.scrubbed_log import scrub_log
+from lakehouse.lake.erasure.subject import ErasureSubject, split_path, types_of_subject
 from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import table_places
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declaration_digest, declaration_of
-from lakehouse.plan.expression.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.deploy.deployment import Deployed
 from lakehouse.run.erase.byte_search import Occurrence, ValuePattern
-from lakehouse.run.erase.search import search_erased
+from lakehouse.run.erase.search import names_one_of, refuse_unsearchable, search_erased
 from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, refuse_restored
 from lakehouse.run.repair.carry_out import carry_out
 from lakehouse.run.repair.intervene import Why, bring_table
@@ -44,7 +44,7 @@ from lakehouse.spark.bronze import erased, interventions
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.bronze.interventions import deciding_person
 from lakehouse.spark.history import present_logic
-from lakehouse.spark.history.erasable_records import check_subject, erasable_records, split_path
+from lakehouse.spark.history.erasable_records import check_subject, erasable_records
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.table import files
@@ -177,24 +177,13 @@ def _refuse_other_tables(layout: Layout, app: App) -> None:
         )
 
 
-def _refuse_unsearchable(app: App, subject: ErasureSubject, values: Sequence[str]) -> None:
-    """Raise ConfigError if all texts to search for are keys with parts, which lie apart in the lake."""
-    keys = {name: app.source(name).key for name in subject.keys}
-    has_whole_key = any(len(key) == 1 and base_type(key[0].type) not in NESTED_TYPES for key in keys.values())
-    has_own_text = any("=" in path for path in subject.named_by)
-    if keys and not (any(values) or has_whole_key or has_own_text):
-        name, key = next(iter(keys.items()))
-        raise ConfigError(
-            f"erase: the key of stream {name!r} has parts ({', '.join(map(str, key))}), which lie apart in the lake, "
-            "so a search for the whole key proves nothing; expected --value TEXT, too: the part that names the person."
-        )
-
-
 def _refuse_request(app: App, subject: ErasureSubject, values: Sequence[str], reason: str) -> None:
     """Raise ConfigError for texts that can't be searched for, and for a reason that would keep one of them."""
-    _refuse_unsearchable(app, subject, values)
-    ValuePattern({*subject.texts, *values}, ())
-    if any(value and value in reason for value in (*subject.texts, *values)):
+    types = types_of_subject(app, subject)
+    refuse_unsearchable(subject, types, values)
+    texts = {*subject.searched_texts(types), *values}
+    ValuePattern(texts, ())
+    if names_one_of(texts, reason):
         raise ConfigError("erase: the reason names what is erased; expected one that can stay, such as a ticket.")
 
 
@@ -232,15 +221,16 @@ class Eraser:
         with erasure_lease(self._layout):
             return self._erase_alone(subject, values, rebuild_reverted=rebuild_reverted)
 
-    def _erase_alone(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool) -> Erased:
-        searched_values = {*subject.texts, *values}
+    def _erase_alone(self, subject: ErasureSubject, values: Sequence[str], *, rebuild_reverted: bool) -> Erased:
         why = self._why
         erasure = erasure_log.find_erasure(erasure_log.read_erasures(self._layout), subject)
         # One that has been purged is searched again, unless such records have come since.
         if erasure is None or (
             erasure.has_reached("purged") and not erasable_records(self._lake, self._app, subject).isEmpty()
         ):
-            erasure = Erasure.begin(subject, why.reason, deciding_person(why.by))
+            types = types_of_subject(self._app, subject)
+            erasure = Erasure.begin(subject, why.reason, deciding_person(why.by), types)
+        erasure = erasure.with_values(values)
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
             ("chosen", lambda current: self._choose_records(current, subject, rebuild_reverted=rebuild_reverted)),
             ("deleted", self._delete_rows),
@@ -253,7 +243,7 @@ class Eraser:
                 with phase("erasing", f"erasing: {progress}"):
                     erasure = replace(step(erasure), progress=progress)
                 erasure_log.write_erasure(self._layout, erasure)
-        erasure, result = search_erased(self._layout, erasure, searched_values)
+        erasure, result = search_erased(self._layout, erasure, subject, values)
         return Erased(erasure, self._differing, result.occurrences)
 
     def _choose_records(self, erasure: Erasure, subject: ErasureSubject, *, rebuild_reverted: bool) -> Erasure:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake.erasure import erasure_log
-from lakehouse.lake.erasure.erasure_log import Erasure, ErasureSubject
+from lakehouse.lake.erasure.erasure_log import Erasure
+from lakehouse.lake.erasure.subject import ErasureSubject
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.run.deploy.deployments import Deployments
@@ -100,10 +101,11 @@ class Erasures(Deployments):
     ) -> Erased:
         """Search every file of the lake for the keys of an erasure, and for further values; without Spark.
 
-        Raises NotFound for what nobody has asked to erase. The rest: see `erase`.
+        A search that lacks a value of an earlier one does not finish an erasure. Raises NotFound for what nobody has
+        asked to erase, ConfigError for a key that can't be searched for by itself. The rest: see `erase`.
         """
         from lakehouse.run.erase.erasure import Erased
-        from lakehouse.run.erase.search import search_erased
+        from lakehouse.run.erase.search import refuse_unsearchable, search_erased
 
         subject = _subject_of(keys, named_by, records)
         erasure = erasure_log.find_erasure(self.erasures(), subject)
@@ -114,7 +116,9 @@ class Erasures(Deployments):
                 "erase: the erasure was interrupted; expected a finished one. Give the same command without --verify: "
                 "it goes on."
             )
-        erasure, result = search_erased(self._layout, erasure, {*subject.texts, *values})
+        values = tuple(values)
+        refuse_unsearchable(subject, erasure.types, values)
+        erasure, result = search_erased(self._layout, erasure, subject, values)
         return Erased(erasure, occurrences=result.occurrences)
 
     def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.lake.erasure.subject import ErasureSubject
 from lakehouse.plan.app import App
-from lakehouse.spark.history.erasable_records import check_subject, erasable_records
+from lakehouse.spark.history.erasable_records import check_subject, records_with_own_key
 from lakehouse.spark.open_lake import OpenLake
 
 
@@ -23,9 +23,10 @@ def write_tombstones(
     check_subject(app, subject)
     counts: dict[str, int] = {}
     for stream, key in subject.keys.items():
-        topic = app.source(stream).topic
+        source = app.source(stream)
+        topic = source.topic
         topic_id = Cluster(servers, options).topics([topic])[topic].id
-        rows = erasable_records(lake, app, ErasureSubject({stream: key})).where(f"topic_id = '{topic_id}'")
+        rows = records_with_own_key(lake, app, source, key).where(f"topic_id = '{topic_id}'")
         spellings = rows.select("partition", "key").distinct().collect()
         places = sorted((row["partition"], bytes(row["key"])) for row in spellings)
         tombstones = [ProducerRecord(data, None, partition=partition) for partition, data in places]

@@ -14,7 +14,7 @@ from lakehouse.errors import ConfigError, PlanError
 from lakehouse.formats.key_text import parse_key
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written_form import encode_written_key
-from lakehouse.lake.erasure.erasure_log import ErasureSubject
+from lakehouse.lake.erasure.subject import ErasureSubject, split_path, types_of_subject
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.commit_number import EVER, NO_TICK
@@ -51,14 +51,6 @@ def check_subject(app: App, subject: ErasureSubject) -> None:
             raise PlanError(f"erase: the application reads no topic {topic!r}; expected {', '.join(app.topics)}.")
 
 
-def split_path(app: App, path: str) -> tuple[Source, str]:
-    """Return the source and the column of "stream.column" or "stream.column=text". Raises ConfigError, PlanError."""
-    stream_name, dot, column_path = path.partition("=")[0].partition(".")
-    if not dot or not column_path:
-        raise ConfigError(f"erase: found {path!r:.200}; expected STREAM.COLUMN, such as orders.customer_id.")
-    return app.source(stream_name), column_path
-
-
 def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataFrame:
     """Return the rows of bronze that are a subject's, each once.
 
@@ -68,7 +60,7 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
     tick, conditions = lake.progress(lake.bronze).tick, dict[Source, list[tuple[str | None, str]]]()
     for stream_name, text in subject.keys.items():
         conditions.setdefault(app.source(stream_name), []).append((None, text))
-    for path, text in subject.named_texts:
+    for path, text in subject.named_values(types_of_subject(app, subject)):
         source, column_path = split_path(app, path)
         conditions.setdefault(source, []).append((column_path, text))
     places = [
@@ -86,15 +78,33 @@ def erasable_records(lake: OpenLake, app: App, subject: ErasureSubject) -> DataF
     return bronze_rows.join(chosen_places, list(PLACE), "left_semi").dropDuplicates(list(PLACE))
 
 
+def records_with_own_key(lake: OpenLake, app: App, source: Source, text: str) -> DataFrame:
+    """Return the rows of bronze whose own bytes are a key of a source, each once.
+
+    A record that a fix gave the key has the bytes of another key, or none, in its topic: it is left out.
+    """
+    rows = bronze.read_ticks(lake, [source.topic], NO_TICK, lake.progress(lake.bronze).tick, app.own_topics)
+    key_places = reduce(DataFrame.unionByName, _own_places(lake, source, rows, [(None, text)])).distinct()
+    own_rows = rows.where(F.col("key").isNotNull()).join(key_places, list(PLACE), "left_semi")
+    return own_rows.dropDuplicates(list(PLACE))
+
+
 def _places_in_source(
     lake: OpenLake, app: App, source: Source, wanted_keys: list[tuple[str | None, str]], tick: int
 ) -> Iterator[DataFrame]:
     """Yield the places of a source's records that have one of the wanted keys, in a column or as their own key."""
     topic_rows = bronze.read_ticks(lake, [source.topic], NO_TICK, tick, app.own_topics)
+    yield from _own_places(lake, source, topic_rows, wanted_keys)
     fixed_rows = interventions.read_fixed_in_stream(lake, [source.name], NO_TICK, EVER)
-    for rows in (topic_rows, fixed_rows):
-        if rows is not None:
-            yield _decoded_places(source, decode_records(source, rows, lake.schemas.find), wanted_keys)
+    if fixed_rows is not None:
+        yield _decoded_places(source, decode_records(source, fixed_rows, lake.schemas.find), wanted_keys)
+
+
+def _own_places(
+    lake: OpenLake, source: Source, topic_rows: DataFrame, wanted_keys: list[tuple[str | None, str]]
+) -> Iterator[DataFrame]:
+    """Yield the places of rows of bronze that have one of the wanted keys in their own bytes."""
+    yield _decoded_places(source, decode_records(source, topic_rows, lake.schemas.find), wanted_keys)
     spellings = {item for column_path, text in wanted_keys if column_path is None for item in _spellings(source, text)}
     if spellings:
         is_same = reduce(Column.__or__, [F.col("key") == F.lit(bytearray(item)) for item in sorted(spellings)])
