@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -28,12 +30,14 @@ from lakehouse.run.audit.audit import audit
 from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.run.erase import erasure as erasure_module
 from lakehouse.run.erase.erasure import Erased, Eraser, plan_erasure
+from lakehouse.run.repair import intervene
 from lakehouse.run.repair.backfill import ignore_progress, revert
 from lakehouse.run.repair.intervene import Why
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.bronze import interventions
 from tests.seeds import seeds
 from tests.spark.test_backfill import Bench, bench
 
@@ -327,9 +331,21 @@ def test_nobody_intervenes_in_its_tables_between_its_steps(bench: Bench) -> None
     bench.catch_up(more)
     with pytest.raises(StorageError, match=r"table counts: an erasure that began at .* is not finished"):
         revert(bench.lake.open(COUNTS), more, Cut(1))
+    with pytest.raises(StorageError, match=r"table counts: an erasure that began at .* is not finished"):
+        erase(bench, more, ErasureSubject({}, (f"orders.customer={BO}",)))
+    (begun,) = erasure_log.read_erasures(bench.layout)
+    plan = plan_erasure(bench.lake, more, HERS)
+    assert (plan.records, plan.tables) == (begun.records, ("counts", "amounts"))
+    assert [text.partition(" ")[0] for text in plan.stages] == ["delete", "build", "remove", "search"]
     other = lh.app(ORDERS.filter("amount > 0").group_by("customer").agg(n=lh.count()).table("counts"), amounts)
     with pytest.raises(PlanError, match="declared otherwise than it was built"):
         erase(bench, other, HERS)
+    with pytest.MonkeyPatch.context() as patch:
+        swap = erasure_module.carry_out
+        patch.setattr(erasure_module, "carry_out", lambda *given: (swap(*given), raise_killed()))
+        with pytest.raises(Killed):
+            erase(bench, more, HERS)
+    assert [item.tables for item in erasure_log.read_erasures(bench.layout)] == [("counts", "amounts")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(erasure_module.files, "vacuum_files", raise_killed)
         with pytest.raises(Killed):
@@ -346,6 +362,21 @@ def test_nobody_intervenes_in_its_tables_between_its_steps(bench: Bench) -> None
 
 def raise_killed(*_: object, **__: object) -> None:
     raise Killed
+
+
+@pytest.mark.rotated
+def test_a_decision_without_its_tick_gets_it_when_the_erasure_is_given_again(bench: Bench) -> None:
+    write_bronze(bench.lake, SHOP, orders_of(ANNA, BO))
+    bench.catch_up(SHOP)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interventions, "_append_tick", raise_killed)
+        with pytest.raises(Killed):
+            erase(bench, SHOP, HERS)
+    with pytest.MonkeyPatch.context() as patch:
+        clock = SimpleNamespace(monotonic=monotonic, sleep=lambda _: pytest.fail("it waits for nobody"))
+        patch.setattr(intervene, "time", clock)
+        assert erase(bench, SHOP, HERS).erasure.is_finished
+    assert bench.rows(COUNTS) == {(BO,): {"n": 1}}
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake.erasure.erased_past import erased_since
 from lakehouse.lake.erasure.erasure_log import (
     Erasure,
@@ -21,6 +21,8 @@ from lakehouse.lake.erasure.erasure_log import (
 from lakehouse.lake.erasure.subject import ErasureSubject, types_of_subject
 from lakehouse.lake.layout import Layout
 from lakehouse.run.erase.search import names_one_of, refuse_unsearchable, search_erased
+from lakehouse.run.repair.replay import plan_replay
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.semantics.moment import AtEvent, AtTick
 
 ASKED = ErasureSubject({"customers": "4711"}, ("orders.customer_id",), {"orders": {0: (3, 4)}})
@@ -137,3 +139,17 @@ def test_a_reason_may_have_a_number_that_has_the_key_in_it() -> None:
     assert names_one_of({"1"}, "ticket 1")
     assert not names_one_of({"1"}, "ticket 12")
     assert names_one_of({"anna-berg"}, "anna-berg asked")
+
+
+def test_a_repair_is_not_even_planned_while_an_erasure_is_not_finished(tmp_path: Path) -> None:
+    customers = lh.stream("customers", key="id bigint", schema="name string")
+    app = lh.app(customers.latest("known"))
+    layout = Layout(str(tmp_path))
+    erasure = replace(Erasure.begin(ASKED, "", ""), progress="chosen", tables=("known",))
+    write_erasure(layout, erasure)
+    with pytest.raises(StorageError, match=r"table known: an erasure that began at .* is not finished"):
+        plan_replay(layout, app, customers.source, [], lambda: pytest.fail("no Spark"))
+    refuse_during_erasure(layout, ["other"])
+    refuse_during_erasure(layout, ["known"], {erasure.id})
+    write_erasure(layout, replace(erasure, progress="purged"))
+    refuse_during_erasure(layout, ["known"])

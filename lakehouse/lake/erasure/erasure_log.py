@@ -78,6 +78,11 @@ class Erasure:
         """Say whether it has come this far."""
         return STEPS.index(self.progress) >= STEPS.index(progress)
 
+    @property
+    def is_between_steps(self) -> bool:
+        """Whether it has begun to change something, and not ended."""
+        return self.has_reached("chosen") and not self.has_reached("purged")
+
     def is_about(self, subject: ErasureSubject) -> bool:
         """Say whether it is the erasure of a subject, however its keys are written."""
         return subject.hash(self.salt, self.types) == self.subject

@@ -37,6 +37,7 @@ from lakehouse.run.repair.stages import (
     Stage,
     basis_of,
 )
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.difference import Difference
@@ -131,6 +132,7 @@ def plan_deployment(
     one of them runs.
     """
     members = find_members(lake, app)
+    refuse_during_erasure(lake.layout, [table.name for table in members.swapped])
     basis = basis_of(members.swapped, interventions.last_intervention_tick(lake))
     if not members.swapped:
         return RepairPlan((), Deployed({}, None), basis)

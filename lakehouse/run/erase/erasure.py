@@ -37,6 +37,7 @@ from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, r
 from lakehouse.run.repair.carry_out import carry_out
 from lakehouse.run.repair.intervene import Why, bring_table
 from lakehouse.run.repair.stages import Intervene, RemoveBuild, RepairPlan, RequireStopped, Stage, basis_of, tables_text
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.difference import Difference
@@ -87,10 +88,26 @@ class Erased:
 def plan_erasure(
     lake: OpenLake, app: App, subject: ErasureSubject, values: Iterable[str] = (), reason: str = ""
 ) -> ErasurePlan:
-    """Say what an erasure would do; nothing is changed. Raises PlanError, ConfigError, NotFound without a record."""
+    """Say what an erasure would do, or what is left of one that was interrupted; nothing is changed.
+
+    Raises PlanError, ConfigError, NotFound without a record, StorageError while another erasure is not finished.
+    """
     check_subject(app, subject)
     _refuse_request(app, subject, tuple(values), reason)
+    erasure = erasure_log.find_erasure(erasure_log.read_erasures(lake.layout), subject)
+    if erasure is not None and erasure.is_between_steps:
+        return _plan_rest(lake, app, erasure)
     return _plan_records(lake, app, erasable_records(lake, app, subject))
+
+
+def _plan_rest(lake: OpenLake, app: App, erasure: Erasure) -> ErasurePlan:
+    """Return the plan of what an interrupted erasure has not done yet. Raises PlanError."""
+    tables = (
+        tuple(table for table in app.tables if table.name in erasure.tables)
+        if erasure.has_reached("swapped")
+        else touched_tables(lake, app, erasure.records)
+    )
+    return _plan_of(app, erasure.records, tables, (), erasure.progress)
 
 
 def _plan_records(lake: OpenLake, app: App, rows: DataFrame) -> ErasurePlan:
@@ -99,6 +116,7 @@ def _plan_records(lake: OpenLake, app: App, rows: DataFrame) -> ErasurePlan:
     if not counts:
         raise NotFound(NOTHING)
     tables = touched_tables(lake, app, counts)
+    refuse_during_erasure(lake.layout, [table.name for table in tables])
     reverted = tuple(table.name for table in tables if _has_revert(lake, table.name))
     return _plan_of(app, counts, tables, reverted)
 
@@ -108,29 +126,41 @@ def _has_revert(lake: OpenLake, name: str) -> bool:
     return any(decision.kind == "revert" for decision in decisions)
 
 
-def _plan_of(app: App, counts: Mapping[str, int], tables: Sequence[Table], reverted: tuple[str, ...]) -> ErasurePlan:
+def _plan_of(
+    app: App,
+    counts: Mapping[str, int],
+    tables: Sequence[Table],
+    reverted: tuple[str, ...],
+    progress: erasure_log.Progress = "begun",
+) -> ErasurePlan:
     names = tuple(table.name for table in tables)
     published = tuple(sink.topic for sink in app.sinks if sink.source in tables)
     streams = tuple(
         sink.topic for sink in app.sinks if isinstance(sink.source, Stream) and set(sink.source.topics) & counts.keys()
     )
     record_text = ", ".join(f"{count:,} of topic {topic}" for topic, count in counts.items())
-    stages = [
-        f"keep the places of the records ({record_text}), with a salted hash of their bytes",
-        *([f"publish what is not published yet to {', '.join(published)}"] if published else []),
-        "delete them from bronze, from the quarantines, and from what interventions keep",
+    topics_text = ", ".join(published)
+    steps: list[tuple[erasure_log.Progress, str]] = [
+        ("chosen", f"keep the places of the records ({record_text}), with a salted hash of their bytes")
     ]
+    if published:
+        steps.append(("deleted", f"publish what is not published yet to {topics_text}"))
+    steps.append(("deleted", "delete them from bronze, from the quarantines, and from what interventions keep"))
     if names:
         again = f"; what was taken away from {tables_text(reverted)} by a revert comes back" if reverted else ""
-        stages.append(f"build {tables_text(names)} beside, from what is left, and swap all in at one tick{again}")
+        built = f"build {tables_text(names)} beside, from what is left, and swap all in at one tick{again}"
+        steps.append(("swapped", built))
     if published:
-        stages.append(f"publish what differs to {', '.join(published)}")
-    stages += [
+        steps.append(("published", f"publish what differs to {topics_text}"))
+    old_files = (
         "remove the files of all older versions of these tables, their anchors, what is staged beside, and the values "
-        "of rows in their logs",
-        "search every file of the lake for the key",
-    ]
-    return ErasurePlan(dict(counts), names, reverted, published, streams, tuple(stages))
+        "of rows in their logs"
+    )
+    steps.append(("purged", old_files))
+    reached = erasure_log.STEPS.index(progress)
+    left = [text for step, text in steps if erasure_log.STEPS.index(step) > reached]
+    stages = (*left, "search every file of the lake for the key")
+    return ErasurePlan(dict(counts), names, reverted, published, streams, stages)
 
 
 def touched_tables(lake: OpenLake, app: App, topics: Iterable[str]) -> tuple[Table, ...]:
@@ -324,11 +354,13 @@ class Eraser:
                 bring_table(self._lake.open(table), self._app, decided_ticks[0])
             folders.remove_folder(self._lake.spark, replace(self._layout, beside=beside).tables)
             return replace(erasure, tick=decided_ticks[0])
-        # The application may be another one than before a kill.
+        # The application may be another one than before a kill, also before the swap is done.
         tables = touched_tables(self._lake, self._app, erasure.records)
         if not tables:
             return replace(erasure, tables=())
         names = tuple(table.name for table in tables)
+        erasure = replace(erasure, tables=names)
+        erasure_log.write_erasure(self._layout, erasure)
         beside_lake = self._lake.with_layout(replace(self._layout, beside=beside, members=frozenset(names)))
         basis = basis_of(tables, interventions.last_intervention_tick(self._lake))
         with repair_leases(self._layout, names):
@@ -347,7 +379,7 @@ class Eraser:
         )  # fmt: skip
         outcome = carry_out(self._lake, self._app, RepairPlan(stages, Deployed(differing, None), basis), self._why)
         self._differing = differing
-        return replace(erasure, tables=names, tick=outcome.tick)
+        return replace(erasure, tick=outcome.tick)
 
     def _erased_tables(self, erasure: Erasure) -> tuple[Table, ...]:
         """Return the tables of an erasure. Raises PlanError if the application lacks one."""

@@ -31,6 +31,7 @@ from lakehouse.run.repair.stages import (
     Stage,
     basis_of,
 )
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.run.start.declared_changes import restored_refusal
 from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.commit_number import NO_TICK
@@ -111,6 +112,7 @@ def plan_range(open_table: OpenTable, record_range: Range, *, examples: int = 0)
     Raises PlanError if the declaration, or a topic, is not the table's.
     """
     table = open_table.table
+    refuse_during_erasure(open_table.layout, (table.name,))
     basis, applied_tick = _read_basis(open_table), require_applied_tick(open_table)
     refuse_restored(open_table)
     present_logic.check_declared_above(open_table)
@@ -161,6 +163,7 @@ def plan_backfill(
     backfill of it runs.
     """
     table = open_table.table
+    refuse_during_erasure(open_table.layout, (table.name,))
     require_applied_tick(open_table)
     refuse_restored(open_table)
     if (refused := tables.swap_refusal(open_table)) is not None:
@@ -299,6 +302,7 @@ def plan_revert(
     differing rows to return. The clock stays: windows that have closed since do not open again. Raises PlanError for a
     moment before other logic was swapped in, and for aggregates of a table's rows.
     """
+    refuse_during_erasure(open_table.layout, (open_table.name,))
     basis = _read_basis(open_table)
     _refuse_other_logic(open_table, cut)
     if takes_out_rows(open_table.table):

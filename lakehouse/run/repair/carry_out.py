@@ -10,8 +10,6 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.partial_progress import refuse_partial
 from lakehouse.lake.control.writer_leases import erasure_lease
-from lakehouse.lake.erasure import erasure_log
-from lakehouse.lake.layout import Layout
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declaration_of
@@ -26,8 +24,8 @@ from lakehouse.run.repair.stages import (
     RemoveBuild,
     RepairPlan,
     RequireStopped,
-    tables_text,
 )
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.run.start.leases import repair_leases
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import interventions
@@ -53,7 +51,12 @@ def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why =
         if any(isinstance(stage, KeepFixes) for stage in plan.stages):
             # An erasure must not miss bytes that are kept while it deletes.
             leases.enter_context(erasure_lease(lake.layout).acquire_within(STANDSTILL_SECONDS))
-        _refuse_during_erasure(lake.layout, plan)
+        own_ids = {
+            stage.details["erasure"]
+            for stage in plan.stages
+            if isinstance(stage, Intervene) and "erasure" in stage.details
+        }
+        refuse_during_erasure(lake.layout, plan.basis.declarations, own_ids)
         if any(isinstance(stage, Intervene) and _brings_other_logic(stage) for stage in plan.stages):
             refuse_partial(lake.layout, "new logic")
         _check_basis(lake, app, plan)
@@ -113,18 +116,6 @@ def stored_declaration(open_table: OpenTable) -> str | None:
 
 def _brings_other_logic(stage: Intervene) -> bool:
     return any(details.get("changed") for details in stage.table_details.values())
-
-
-def _refuse_during_erasure(layout: Layout, plan: RepairPlan[AnyOutcome]) -> None:
-    """Raise StorageError if an erasure of another plan is between its steps: its tables must stay as it left them."""
-    own_ids = {stage.details.get("erasure") for stage in plan.stages if isinstance(stage, Intervene)}
-    for erasure in erasure_log.read_erasures(layout):
-        names = [name for name in erasure.tables if name in plan.basis.declarations]
-        if names and not erasure.has_reached("purged") and erasure.id not in own_ids:
-            raise StorageError(
-                f"{tables_text(names)}: an erasure that began at {erasure.begun_at} is not finished. Give its command, "
-                "`lakehouse repair erase`, again, and then this one."
-            )
 
 
 def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None:

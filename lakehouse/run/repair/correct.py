@@ -13,6 +13,7 @@ from lakehouse.run.repair.carry_out import carry_out
 from lakehouse.run.repair.chosen_records import late_places
 from lakehouse.run.repair.intervene import NO_REASON, Why
 from lakehouse.run.repair.stages import Intervene, KeepLate, LateChoice, RepairPlan, basis_of
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.spark.bronze.interventions import last_intervention_tick
 from lakehouse.spark.history import present_logic, refold
 from lakehouse.spark.open_lake import OpenTable
@@ -55,6 +56,7 @@ def plan_correction(open_table: OpenTable, choice: LateChoice) -> RepairPlan[Cor
     NotFound if no such record is late.
     """
     table = open_table.table
+    refuse_during_erasure(open_table.layout, (table.name,))
     if not table.windows and not meeting_streams(table.stream):
         raise PlanError(
             f"table {table.name!r} has no windows, and reads no join of streams: only what came too late for one "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 
 from lakehouse.errors import LeaseHeld, StorageError
@@ -142,12 +142,23 @@ def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
     return interventions.record_intervention(lake, state, request).tick
 
 
+def _append_missing_tick(lake: OpenLake, decision_tick: int) -> None:
+    """Append the tick of an intervention that a process recorded before it was killed, unless somebody ingests.
+
+    A job that ingests appended it when it took over bronze.
+    """
+    if latest_complete_tick(lake) < decision_tick:
+        with suppress(LeaseHeld), ingest_lease(lake.layout):
+            interventions.take_over_bronze(lake)
+
+
 def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: int) -> None:
     """Bring a table to a tick; wait for tables of other applications, and for schemas.
 
     Raises StorageError for a table that nobody keeps, RegistryUnavailable.
     """
     while True:
+        _append_missing_tick(open_table.lake, target_tick)
         silver.catch_up(target_tick)
         if silver.tick >= target_tick:
             return

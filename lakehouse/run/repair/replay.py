@@ -21,6 +21,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.fixes import Fixed, replay_refusal
 from lakehouse.run.repair.stages import Intervene, KeepFixes, RepairPlan, basis_of
+from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.position import Identity
 
@@ -91,6 +92,7 @@ def plan_replay(
         raise PlanError(refusal)
     last_decided = next(intervention_log.read_interventions(layout, limit=1), None)
     readers = [table for table in app.tables if source in table.stream.decodes]
+    refuse_during_erasure(layout, [table.name for table in readers])
     basis = basis_of(readers, NO_TICK if last_decided is None else last_decided["at"])
     remaining_fixes = {fix.identity: fix for fix in fixes}
     restored_readers = _check_readers(layout, readers)
