@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import lakehouse as lh
+from lakehouse.errors import ConfigError, NotFound, PlanError
+from lakehouse.lake.erasure.erasure_log import Erasure
 from lakehouse.lake.erasure.subject import ErasureSubject
 from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.run.erase import source_tombstones
+from lakehouse.run.erase.erasure import plan_erasure
 from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
@@ -61,3 +65,23 @@ def test_only_a_key_of_the_person_gets_a_tombstone(bench: Bench, written: list[b
     replay(bench.lake, APP, CUSTOMERS.source, fixes)
     source_tombstones.write_tombstones(bench.lake, APP, ErasureSubject({"customers": "anna"}), "", {})
     assert written == [b'"anna"', b"anna"]
+    nobodys = ErasureSubject({"customers": "dora"})
+    with pytest.raises(NotFound, match="bronze has no record of stream 'customers' with this key"):
+        source_tombstones.write_tombstones(bench.lake, APP, nobodys, "", {})
+    assert source_tombstones.write_tombstones(bench.lake, APP, nobodys, "", {}, has_written_before=True) == {}
+    hers = ErasureSubject({"customers": "anna"})
+    plan = plan_erasure(bench.lake, APP, hers, source=True)
+    assert (plan.sources, plan.stages[1:]) == (("customers",), plan_erasure(bench.lake, APP, hers).stages)
+
+
+def test_tombstones_are_written_once_and_never_in_silence_not() -> None:
+    hers = ErasureSubject({"customers": "anna"})
+    begun = Erasure.begin(hers, "", "")
+    for erasures in ([], [begun], [replace(begun, progress="purged")]):
+        assert source_tombstones.needs_tombstones(erasures, hers)
+    interrupted = replace(begun, progress="deleted")
+    assert not source_tombstones.needs_tombstones([replace(interrupted, source=True)], hers)
+    with pytest.raises(PlanError, match="was interrupted and began without it"):
+        source_tombstones.needs_tombstones([interrupted], hers)
+    with pytest.raises(ConfigError, match="found --source without a key"):
+        source_tombstones.needs_tombstones([], ErasureSubject({}, ("customers.name=Anna",)))

@@ -86,7 +86,13 @@ def erase(
         application = load_app(app_of(app, settings))
         if plan:
             erasure_plan = lake_api.plan_erasure(
-                application, keys, named_by=named_by or (), records=records, values=value or (), reason=why
+                application,
+                keys,
+                named_by=named_by or (),
+                records=records,
+                values=value or (),
+                source=source,
+                reason=why,
             )
             _show_plan(erasure_plan, json=json)
             if not rebuild_reverted:
@@ -133,6 +139,7 @@ def _show_plan(erasure_plan: ErasurePlan, *, json: bool) -> None:
                 "reverted": erasure_plan.reverted,
                 "published": erasure_plan.published,
                 "not_erased": erasure_plan.streams,
+                "sources": erasure_plan.sources,
                 "stages": erasure_plan.stages,
                 "plan": True,
             }
@@ -144,8 +151,9 @@ def _show_plan(erasure_plan: ErasurePlan, *, json: bool) -> None:
         show.say(f"  {number}. {text}")
     for topic in erasure_plan.streams:
         show.say(f"Topic {topic} has records of a stream; what it holds already stays until its retention removes it.")
+    untouched = "Other topics" if erasure_plan.sources else "The topics"
     show.say(
-        "The topics that the lake reads, backups, and copies that others have are not touched. Nothing was changed."
+        f"{untouched} that the lake reads, backups, and copies that others have are not touched. Nothing was changed."
     )
 
 

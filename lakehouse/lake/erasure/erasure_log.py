@@ -44,7 +44,8 @@ class Erasure:
 
     subject: a hash of what was asked, by the salt. types: of the columns that hold it. records: the number of erased
     records by topic. tables: those that were built again. columns: the names of the columns that held the key. tick:
-    that at which the tables lack the records. values: hashes of the further texts that were searched for.
+    that at which the tables lack the records. values: hashes of the further texts that were searched for. source:
+    whether the topics of its keys got tombstones first.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Erasure:
     searches: tuple[Search, ...] = ()
     types: SubjectTypes = field(default_factory=dict)
     values: tuple[str, ...] = ()
+    source: bool = False
 
     @classmethod
     def begin(cls, subject: ErasureSubject, reason: str, decided_by: str, types: SubjectTypes | None = None) -> Self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from lakehouse.errors import ConfigError, NotFound, PlanError, StorageError
 from lakehouse.lake import reader, store
@@ -33,6 +33,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.deploy.deployment import Deployed
 from lakehouse.run.erase.byte_search import Occurrence, ValuePattern
 from lakehouse.run.erase.search import names_one_of, refuse_unsearchable, search_erased
+from lakehouse.run.erase.source_tombstones import needs_tombstones
 from lakehouse.run.repair.backfill import ShowProgress, build_tables, compare, refuse_restored
 from lakehouse.run.repair.carry_out import carry_out
 from lakehouse.run.repair.intervene import Why, bring_table
@@ -62,7 +63,8 @@ class ErasurePlan:
     """The plan of an erasure. records: how many, by topic. tables: those that would be built again.
 
     reverted: those of them in which a revert is in effect: the rows that it took away come back. published: the topics
-    that would get tombstones. streams: topics with records of streams, which stay as they are.
+    that would get tombstones. streams: topics with records of streams, which stay as they are. sources: topics that the
+    lake reads and that would get tombstones, too.
     """
 
     records: Mapping[str, int]
@@ -71,6 +73,16 @@ class ErasurePlan:
     published: tuple[str, ...]
     streams: tuple[str, ...]
     stages: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+    def with_sources(self, topics: Iterable[str]) -> Self:
+        """Return it with tombstones in topics that the lake reads, before everything else."""
+        sources = tuple(dict.fromkeys(topics))
+        first_stage = (
+            f"take in what {', '.join(sources)} has, write a tombstone there for each key, in each partition that has "
+            "it, and take these in, too"
+        )
+        return replace(self, stages=(first_stage, *self.stages), sources=sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,13 @@ class Erased:
 
 
 def plan_erasure(
-    lake: OpenLake, app: App, subject: ErasureSubject, values: Iterable[str] = (), reason: str = ""
+    lake: OpenLake,
+    app: App,
+    subject: ErasureSubject,
+    values: Iterable[str] = (),
+    reason: str = "",
+    *,
+    source: bool = False,
 ) -> ErasurePlan:
     """Say what an erasure would do, or what is left of one that was interrupted; nothing is changed.
 
@@ -94,10 +112,13 @@ def plan_erasure(
     """
     check_subject(app, subject)
     _refuse_request(app, subject, tuple(values), reason)
-    erasure = erasure_log.find_erasure(erasure_log.read_erasures(lake.layout), subject)
+    erasures = erasure_log.read_erasures(lake.layout)
+    writes_to_sources = source and needs_tombstones(erasures, subject)
+    erasure = erasure_log.find_erasure(erasures, subject)
     if erasure is not None and erasure.is_between_steps:
         return _plan_rest(lake, app, erasure)
-    return _plan_records(lake, app, erasable_records(lake, app, subject))
+    plan = _plan_records(lake, app, erasable_records(lake, app, subject))
+    return plan.with_sources(app.source(stream).topic for stream in subject.keys) if writes_to_sources else plan
 
 
 def _plan_rest(lake: OpenLake, app: App, erasure: Erasure) -> ErasurePlan:
@@ -236,12 +257,15 @@ class Eraser:
         self._differing: Mapping[str, Difference] = {}
         self._why = why
 
-    def erase(self, subject: ErasureSubject, values: Iterable[str], *, rebuild_reverted: bool = False) -> Erased:
+    def erase(
+        self, subject: ErasureSubject, values: Iterable[str], *, source: bool = False, rebuild_reverted: bool = False
+    ) -> Erased:
         """Erase a subject's records, or go on with an erasure of it that was interrupted. See `plan_erasure`.
 
         Records that were erased before, and did not come again, are only searched for again.
 
-        values: what the search at the end looks for, beside the keys. rebuild_reverted: also build tables in which a
+        values: what the search at the end looks for, beside the keys. source: whether topics that
+        the lake reads have got tombstones, as the note is to say. rebuild_reverted: also build tables in which a
         revert is in effect; else PlanError is raised for them. Raises also LeaseHeld while a job runs, StorageError if
         a killed ingest left a tick half written.
         """
@@ -249,9 +273,11 @@ class Eraser:
         values = tuple(values)
         _refuse_request(self._app, subject, values, self._why.reason)  # now, and not after all is done
         with erasure_lease(self._layout):
-            return self._erase_alone(subject, values, rebuild_reverted=rebuild_reverted)
+            return self._erase_alone(subject, values, source=source, rebuild_reverted=rebuild_reverted)
 
-    def _erase_alone(self, subject: ErasureSubject, values: Sequence[str], *, rebuild_reverted: bool) -> Erased:
+    def _erase_alone(
+        self, subject: ErasureSubject, values: Sequence[str], *, source: bool, rebuild_reverted: bool
+    ) -> Erased:
         why = self._why
         erasure = erasure_log.find_erasure(erasure_log.read_erasures(self._layout), subject)
         # One that has been purged is searched again, unless such records have come since.
@@ -260,6 +286,8 @@ class Eraser:
         ):
             types = types_of_subject(self._app, subject)
             erasure = Erasure.begin(subject, why.reason, deciding_person(why.by), types)
+        if source and not erasure.has_reached("chosen"):
+            erasure = replace(erasure, source=True)
         erasure = erasure.with_values(values)
         steps: list[tuple[erasure_log.Progress, Callable[[Erasure], Erasure]]] = [
             ("chosen", lambda current: self._choose_records(current, subject, rebuild_reverted=rebuild_reverted)),

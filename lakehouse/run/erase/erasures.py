@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, NotFound
@@ -39,6 +40,7 @@ class Erasures(Deployments):
         named_by: Sequence[str] = (),
         records: str | None = None,
         values: Iterable[str] = (),
+        source: bool = False,
         reason: str = "",
     ) -> ErasurePlan:
         """Say what `erase` would do: the records by topic, the tables, the topics, and the stages. Nothing is changed.
@@ -49,7 +51,8 @@ class Erasures(Deployments):
         self._check_bronze(app)
         from lakehouse.run.erase.erasure import plan_erasure
 
-        return plan_erasure(self._lake, app.with_upstream, _subject_of(keys, named_by, records), values, reason)
+        subject = _subject_of(keys, named_by, records)
+        return plan_erasure(self._lake, app.with_upstream, subject, values, reason, source=source)
 
     @phase("erasure")
     def erase(
@@ -71,14 +74,15 @@ class Erasures(Deployments):
         app: all tables of the lake. keys: the text of a key by the name of its stream, {"customers": "4711"}. named_by:
         "stream.column", columns that hold such a key; "stream.column=text", those that hold a text. records: further
         ones, "topic/partition=first..last,..."; of a topic that was recreated "topic@id/partition=...". values: further
-        texts to search for, such as a name. source: write tombstones of the keys to the topics of their streams first,
-        and take them in. rebuild_reverted: also build tables again that were reverted: what the revert took away comes
-        back. listen: see `backfill`. After a kill, call it again with the same keys, columns and records: it goes on.
+        texts to search for, such as a name. source: take in what the topics have, write tombstones of the keys to the
+        topics of their streams, and take these in, before anything else; what can't be erased is refused before.
+        rebuild_reverted: also build tables again that were reverted: what the revert took away comes back. listen: see
+        `backfill`. After a kill, call it again with the same keys, columns and records: it goes on.
         Raises PlanError, ConfigError, NotFound without such a record, LeaseHeld while a job runs, KafkaUnavailable if
         changes can't be published.
         """
         self._check_bronze(app)
-        from lakehouse.run.erase.erasure import Eraser
+        from lakehouse.run.erase.erasure import Eraser, plan_erasure, refuse_reverted
         from lakehouse.run.repair.backfill import ignore_progress
         from lakehouse.run.repair.intervene import Why
         from lakehouse.run.start.leases import check_leases
@@ -86,10 +90,17 @@ class Erasures(Deployments):
         app = app.with_upstream
         check_leases(self.settings, app, None)
         subject = _subject_of(keys, named_by, records)
+        values = tuple(values)
+
+        def refuse_now() -> None:
+            with suppress(NotFound):  # what is not taken in yet, or is erased already
+                plan = plan_erasure(self._lake, app, subject, values, reason)
+                refuse_reverted(() if rebuild_reverted else plan.reverted)
+
         if source:
-            self._write_to_sources(app, subject)
+            self._write_to_sources(app, subject, refuse_now)
         eraser = Eraser(self._lake, app, Why(reason, by), lambda: self._publish(app), listen or ignore_progress)
-        return eraser.erase(subject, values, rebuild_reverted=rebuild_reverted)
+        return eraser.erase(subject, values, source=source, rebuild_reverted=rebuild_reverted)
 
     def verify_erasure(
         self,
@@ -121,17 +132,32 @@ class Erasures(Deployments):
         erasure, result = search_erased(self._layout, erasure, subject, values)
         return Erased(erasure, occurrences=result.occurrences)
 
-    def _write_to_sources(self, app: App, subject: ErasureSubject) -> None:
-        """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further."""
-        earlier = erasure_log.find_erasure(self.erasures(), subject)
-        if earlier is not None and earlier.has_reached("chosen") and not earlier.has_reached("purged"):
-            return
-        from lakehouse.run.erase.source_tombstones import write_tombstones
+    def _write_to_sources(self, app: App, subject: ErasureSubject, refuse_now: Callable[[], None]) -> None:
+        """Write tombstones to the topics of the keys, and take them in; nothing if an erasure has come further.
+
+        Before, everything that the topics have is taken in: a partition without a record in bronze would get none.
+        refuse_now: raises an error if the erasure can't be.
+        """
+        from lakehouse.run.erase.source_tombstones import needs_tombstones, write_tombstones
         from lakehouse.run.job.job import Job
         from lakehouse.run.start.kafka import open_kafka
 
+        erasures = self.erasures()
+        if not needs_tombstones(erasures, subject):
+            return
+        has_written_before = any(item.source and item.is_about(subject) for item in erasures)
+        refuse_now()
         with open_kafka(self.settings) as servers:
-            if write_tombstones(self._lake, app, subject, servers, self.settings.kafka.options):
+            Job(self.spark, self.settings, app, servers).until_caught_up()
+            refuse_now()
+            if write_tombstones(
+                self._lake,
+                app,
+                subject,
+                servers,
+                self.settings.kafka.options,
+                has_written_before=has_written_before,
+            ):
                 Job(self.spark, self.settings, app, servers).until_caught_up()
 
     def _publish(self, app: App) -> None:
