@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from lakehouse.ksql.function.record import Function, define_function
+from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
 
 
 def _decoded_part(part: str) -> str:
-    """Return a part with its escapes decoded; a + stays a +."""
-    return f"try_url_decode(replace(try_parse_url({{0}}, '{part}'), '+', '%2B'))"
+    """Return a part with its escapes decoded."""
+    return _decoded_text(f"try_parse_url({{0}}, '{part}')")
+
+
+def _decoded_text(text: str) -> str:
+    """Return a text with its escapes decoded; a + stays a +."""
+    return f"try_url_decode(replace({text}, '+', '%2B'))"
+
+
+def _parameter_of(url: Sql, name: Sql) -> str:
+    """Return the value of the first parameter with this name; an empty text for one that has no =."""
+    pairs = f"transform(split(try_parse_url({url.text}, 'QUERY'), '&', -1), _part -> split(_part, '\\\\Q=\\\\E', 2))"
+    named_pairs = f"filter({pairs}, _pair -> {_decoded_text('get(_pair, 0)')} = {name.text})"
+    value_text = _decoded_text("coalesce(get(_pair, 1), '')")
+    return f"get(transform({named_pairs}, _pair -> {value_text}), 0)"
 
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -41,13 +55,24 @@ FUNCTIONS: tuple[Function, ...] = (
         )
     ),
     define_function(
-        "URL_EXTRACT_PARAMETER", _FAMILY, "text text", "try_url_decode(try_parse_url({0}, 'QUERY', {1}))", k.STRING,
+        "URL_EXTRACT_PARAMETER", _FAMILY, "text text", _parameter_of, k.STRING,
         ("URL_EXTRACT_PARAMETER('http://a.org/x?q=a%20b', 'q')", "a b"),
         ("URL_EXTRACT_PARAMETER('http://a.org/', 'q')", None),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?q=a+b', 'q')", "a+b"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?flag&b=1', 'flag')", ""),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?a%20b=c%20d&e=f=g', 'a b')", "c d"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?a%20b=c%20d&e=f=g', 'e')", "f=g"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?utmXsource=1&utm.source=2', 'utm.source')", "2"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?ids[]=1&ids[]=2', 'ids[]')", "1"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?q=a%26b%3Dc', 'q')", "a&b=c"),
+        ("URL_EXTRACT_PARAMETER('http://a.org/?q=1', CAST(NULL AS VARCHAR))", None),
+        differs="an escaped & or = ends no name and no value",
     ),
     define_function(
         "URL_EXTRACT_PORT", _FAMILY, "text",
-        "cast(nullif(regexp_extract({0}, '^[^/]*//[^/?#]*:([0-9]+)([/?#]|$)', 1), '') AS int)", k.INTEGER,
+        "CASE WHEN try_parse_url({0}, 'HOST') IS NOT NULL THEN "
+        "cast(nullif(regexp_extract({0}, '^[^/]*//[^/?#]*:([0-9]+)([/?#]|$)', 1), '') AS int) END", k.INTEGER,
         ("URL_EXTRACT_PORT('https://a.org:8080/x')", 8080), ("URL_EXTRACT_PORT('https://a.org/x')", None),
+        ("URL_EXTRACT_PORT('see http://h:80/')", None), ("URL_EXTRACT_PORT('http://a_b:8080/x')", None),
     ),
 )  # fmt: skip
