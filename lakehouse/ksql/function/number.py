@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +10,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import common_argument_kind, has_map
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, define_function
-from lakehouse.ksql.function.sql import Sql, copy_sql, let_sql
+from lakehouse.ksql.function.sql import Sql, copy_sql, fitted, let_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
@@ -59,51 +59,74 @@ def _round_number(number: Sql, places: Sql | None = None) -> str:
     if places is None and number.kind.is_whole:
         return f"cast({number.text} AS bigint)"
     if places is None and number.kind == k.DOUBLE:
-        return f"cast(floor({number.text} + cast('0.5' AS double)) AS bigint)"
-    return _round_at_place("floor", number, places, "0.5")
+        return let_sql(number.text, "_number", _nearest_whole)
+    return _round_at_place(number, places, _nearest)
+
+
+def _nearest_whole(value: str) -> str:
+    """Return the whole number nearest to a DOUBLE; a sum with 0.5 may be rounded up itself."""
+    is_upper = f"abs({value}) < {_ALL_WHOLE} AND {value} - floor({value}) >= cast('0.5' AS double)"
+    return f"CASE WHEN {is_upper} THEN floor({value}) + 1 ELSE floor({value}) END"
 
 
 def _truncate_number(number: Sql, places: Sql | None = None) -> str:
-    if number.kind.is_whole and (places is None or (places.literal is not None and int(places.literal) >= 0)):
+    if places is None and number.kind.is_whole:
         return number.text
     if places is None and number.kind == k.DOUBLE:
         return f"CASE WHEN {number.text} < 0 THEN ceil({number.text}) ELSE floor({number.text}) END"
-    rounded_down, rounded_up = (_round_at_place(name, number, places, "0") for name in ("floor", "ceil"))
-    return f"CASE WHEN {number.text} < 0 THEN {rounded_up} ELSE {rounded_down} END"
+    return _round_at_place(number, places, _truncated)
 
 
-def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str) -> str:
-    """Return FLOOR or CEIL at a decimal place, of the number as it is written. half_place: the share to add."""
+def _round_at_place(number: Sql, places: Sql | None, round_decimal: Callable[[Sql, int], str]) -> str:
+    """Return a number as it is written, rounded at a place. round_decimal: called with a DECIMAL and the place."""
     if places is not None and places.literal is None:
         raise SqlError("the number of places is written as a number")
-    decimal_place = 0 if places is None else int(places.literal or 0)
-    result_kind = _rounded_kind([number, places]) if places is not None else _rounded_kind([number])
-    if decimal_place >= (number.kind.digits[1] if number.kind.name == "DECIMAL" else _EXACT_PLACES):
+    place = 0 if places is None else int(places.literal or 0)
+    result_kind = _rounded_kind([number]) if places is None else number.kind
+    if number.kind.is_null:
+        return f"cast(NULL AS {result_kind.spark})"
+    if place >= (_EXACT_PLACES if number.kind == k.DOUBLE else k.as_decimal(number.kind).digits[1]):
         return number.text  # there is nothing to round
-    if -decimal_place >= DECIMAL_DIGITS_MAX:
-        raise SqlError(f"a number has at most {DECIMAL_DIGITS_MAX} digits to round", found=f"place {decimal_place}")
-    exact_value = number.text if number.kind.name == "DECIMAL" else f"cast({number.text} AS decimal(38, 18))"
-    half_value = Decimal(half_place).scaleb(-decimal_place)
-    if half_value:
-        value_digits = k.as_decimal(number.kind).digits if number.kind.name == "DECIMAL" else (38, 18)
-        exact_value = (
-            f"cast({exact_value} + {half_value:f} AS {_decimal_sum_kind(value_digits, decimal_place + 1).spark})"
-        )
-    rounded = f"cast({name}({exact_value}, {decimal_place}) AS {result_kind.spark})"
-    if number.kind != k.DOUBLE:
-        return rounded
-    # A larger one has nothing to round, or the result does not fit a DECIMAL.
-    return f"CASE WHEN abs({number.text}) < 1E15 THEN {rounded} ELSE {number.text} END"
+    if -place >= DECIMAL_DIGITS_MAX:
+        raise SqlError(f"a number has at most {DECIMAL_DIGITS_MAX} digits to round", found=f"place {place}")
+    if number.kind == k.DOUBLE:
+        return let_sql(number.text, "_number", lambda value: _round_double(value, place, round_decimal))
+    exact = fitted(number, k.as_decimal(number.kind))
+    return let_sql(
+        exact.text,
+        "_number",
+        lambda value: f"cast({_round_decimal(Sql(value, exact.kind), place, round_decimal)} AS {result_kind.spark})",
+    )
 
 
-def _decimal_sum_kind(digits: tuple[int, int], scale: int) -> Kind:
-    """Return Spark's type for the sum of a decimal and half a place: beyond 38 digits it loses scale."""
-    precision, own_scale = digits
-    whole_digits, scale = max(precision - own_scale, 1 - scale) + 1, max(own_scale, scale)
-    if whole_digits + scale > DECIMAL_DIGITS_MAX:
-        scale = max(DECIMAL_DIGITS_MAX - whole_digits, min(scale, 6))
-        return k.decimal_of(DECIMAL_DIGITS_MAX, scale)
-    return k.decimal_of(whole_digits + scale, scale)
+def _round_double(value: str, place: int, round_decimal: Callable[[Sql, int], str]) -> str:
+    """Return a DOUBLE, rounded as a DECIMAL with all its digits at this place; those beyond have nothing to round."""
+    fraction, usual, long = (1, k.decimal_of(37, 36)), (_ALL_WHOLE, k.decimal_of(34, 18)), ("1E37", k.decimal_of(37, 0))
+    branches = (
+        f"WHEN abs({value}) < {limit} "
+        f"THEN cast({_round_decimal(Sql(f'cast({value} AS {kind.spark})', kind), place, round_decimal)} AS double)"
+        for limit, kind in ((fraction, usual) if place >= 0 else (usual, long))
+    )
+    return f"CASE {' '.join(branches)} ELSE {value} END"
+
+
+def _round_decimal(value: Sql, place: int, round_decimal: Callable[[Sql, int], str]) -> str:
+    precision, scale = value.kind.digits
+    if -place > precision - scale:
+        return f"CASE WHEN {value.text} IS NOT NULL THEN 0 END"
+    return round_decimal(value, place)
+
+
+def _nearest(value: Sql, place: int) -> str:
+    """Return ROUND of a DECIMAL by what is beyond the place: a sum with half a place needs digits that no type has."""
+    one_place = Decimal(1).scaleb(-place)
+    rest = f"cast({value.text} % {one_place:f} AS {value.kind.spark})"
+    upper_rest = f"CASE WHEN {value.text} < 0 THEN -{one_place / 2:f} ELSE {one_place / 2:f} END"
+    return f"CASE WHEN {rest} >= {upper_rest} THEN ceil({value.text}, {place}) ELSE floor({value.text}, {place}) END"
+
+
+def _truncated(value: Sql, place: int) -> str:
+    return f"CASE WHEN {value.text} < 0 THEN ceil({value.text}, {place}) ELSE floor({value.text}, {place}) END"
 
 
 def _rounded_kind(arguments: Sequence[Any]) -> Kind:
@@ -238,13 +261,23 @@ FUNCTIONS: tuple[Function, ...] = (
         "ROUND", _FAMILY, "number int?", _round_number, _rounded_kind, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
         ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),
         ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None), ("ROUND(1250, -2)", 1300),
-        ("ROUND(2.5e0, 9223372036854775807)", 2.5), ("ROUND(1250, 2147483648)", 1250), differs=_PLACES,
+        ("ROUND(2.5e0, 9223372036854775807)", 2.5), ("ROUND(1250, 2147483648)", 1250),
+        ("ROUND(ABS(4503599627370497e0))", 4503599627370497), ("ROUND(ABS(-0.49999999999999994e0))", 0),
+        ("ROUND(-ABS(0.5e0))", 0), ("ROUND(LN(-1))", 0), ("ROUND(ABS(1e19))", 9223372036854775807),
+        ("ROUND(1000000000000123e0, -3)", 1e15), ("ROUND(1000000000000000.75e0, 0)", 1000000000000001.0),
+        ("ROUND(12345678901234567890e0, -18)", 1.2e19), ("ROUND(1249.9999e0, -2)", 1200.0), ("ROUND(5e0, -37)", 0.0),
+        ("ROUND(0.004999999999999999e0, 2)", 0.0), ("ROUND(0.00049999999999999995e0, 3)", 0.0),
+        ("CAST(ROUND(CAST('0.004999999999999999' AS DECIMAL(38, 18)), 2) AS VARCHAR)", "0.000000000000000000"),
+        ("CAST(ROUND(CAST('-99999999999999999999.004999999999999999' AS DECIMAL(38, 18)), 2) AS VARCHAR)",
+         "-99999999999999999999.000000000000000000"),
+        ("ROUND(CAST(NULL AS INT), -37)", None), ("ROUND(12, -37)", 0), differs=_PLACES,
     ),
     define_function(
         "TRUNC", _FAMILY, "number int?", _truncate_number, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
         ("TRUNC(ABS(1e19))", 9223372036854775807),
         ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), ("TRUNC(1290, -2)", 1200), ("TRUNC(-1290, -2)", -1200),
-        ("TRUNC(1290, 2)", 1290), differs=_PLACES,
+        ("TRUNC(1290, 2)", 1290), ("TRUNC(1000000000000987e0, -3)", 1e15), ("TRUNC(0.0009999999999999999e0, 3)", 0.0),
+        ("TRUNC(-999.5e0, -3)", 0.0), differs=_PLACES,
     ),
     define_function(
         "SIGN", _FAMILY, "number", _sign_of, k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0), ("SIGN(2.5)", 1),
