@@ -217,6 +217,7 @@ def test_bad_requests_change_nothing(bench: Bench) -> None:
         (ErasureSubject({"customers": ""}), ConfigError, "found an empty key"),
         (ErasureSubject({}, ("orders.customer=",)), ConfigError, "found an empty key"),
         (ErasureSubject({}, ("orders.customer",)), ConfigError, "found no key"),
+        (ErasureSubject({"customers": ANNA, "orders": "o1"}, ("orders.customer",)), ConfigError, "beside 2 keys"),
         (ErasureSubject({}, ("orders.amount=many",)), ConfigError, "expected bigint"),
         (ErasureSubject({"customers": ANNA}, ("orders",)), ConfigError, "expected STREAM.COLUMN"),
         (ErasureSubject({"customers": ANNA}, ("orders.who",)), PlanError, "no column 'who'; expected one of id, "),

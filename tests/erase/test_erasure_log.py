@@ -21,6 +21,7 @@ from lakehouse.lake.erasure.erasure_log import (
 from lakehouse.lake.erasure.subject import ErasureSubject, types_of_subject
 from lakehouse.lake.layout import Layout
 from lakehouse.run.erase.search import names_one_of, refuse_unsearchable, search_erased
+from lakehouse.run.repair.rebuild import refuse_erased
 from lakehouse.run.repair.replay import plan_replay
 from lakehouse.run.repair.unfinished_erasure import refuse_during_erasure
 from lakehouse.semantics.moment import AtEvent, AtTick
@@ -153,3 +154,12 @@ def test_a_repair_is_not_even_planned_while_an_erasure_is_not_finished(tmp_path:
     refuse_during_erasure(layout, ["known"], {erasure.id})
     write_erasure(layout, replace(erasure, progress="purged"))
     refuse_during_erasure(layout, ["known"])
+
+
+def test_a_changelog_gives_no_moment_before_an_erasure(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    write_erasure(layout, replace(Erasure.begin(ASKED, "", ""), tables=("totals",), tick=9))
+    for name, tick in (("totals", 9), ("others", 8)):
+        refuse_erased(layout, name, tick)
+    with pytest.raises(ConfigError, match=r"records of table 'totals' were erased at tick 9, .*expected tick 9 or a"):
+        refuse_erased(layout, "totals", 8)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, stored_table_name
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, say_erased_since, stored_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
@@ -44,9 +44,11 @@ def changes(
     Example: lakehouse past changes visits --key N14228 --from 2
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.semantics.moment import AtTick
 
     settings = lake_of(config, lake)
-    table = stored_table_name(table, Layout(settings.lake.path))
+    layout = Layout(settings.lake.path)
+    table = stored_table_name(table, layout)
     if follow:
         if per_event or last is not None:
             raise ConfigError("changes --follow: found --per-event, or --to; it follows the net changes, without end.")
@@ -56,6 +58,7 @@ def changes(
     found_changes: Iterable[dict[str, Any]]
     if per_event:
         found_changes = _changes_per_event(settings, app_of(app, settings), table, first, last, key, row_limit)
+        say_erased_since(layout, AtTick(first or 0), table)
     else:
         found_changes = islice(_net_changes(settings, table, first, last, key), row_limit)
     if json:

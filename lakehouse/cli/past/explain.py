@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN
+from lakehouse.cli.look.read import ROWS_SHOWN, say_erased_since
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import position_finder
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
@@ -51,6 +51,7 @@ def explain(
 
     Example: lakehouse past explain visits --key N14228
     """
+    from lakehouse.lake.layout import Layout
     from lakehouse.plan.expression.schema import check_name
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
@@ -72,6 +73,7 @@ def explain(
     )
     with show_bronze_reads() as show_read:
         explained_rows = Lake(settings=settings).explain(declared_table, key, past_moment, listen=show_read)
+    say_erased_since(Layout(settings.lake.path), past_moment, table)
     explained_rows = _rows_in_window(explained_rows, table, window)
     step_limit = limit or (None if json else ROWS_SHOWN)
     for explained_row in explained_rows:

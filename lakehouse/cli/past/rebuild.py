@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakehouse.cli.look.read import say_erased_since
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import (
@@ -64,6 +65,7 @@ def checkout(
 
     Example: lakehouse past checkout totals totals_in_june --at 2013-06-30T23:59Z
     """
+    from lakehouse.lake.layout import Layout
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -74,6 +76,7 @@ def checkout(
     application = load_app(app_path)
     declared_table, new_name = application.table(table), free_name(application, new)
     new_content = Lake(settings=settings).checkout(declared_table, new_name, past_moment, again=again)
+    say_erased_since(Layout(settings.lake.path), past_moment, table)
     _say_new_table(new_name, f"{table} at {past_moment}", new_content, json)
 
 
@@ -102,6 +105,7 @@ def rebuild(
 
     Example: lakehouse past rebuild totals --prove
     """
+    from lakehouse.lake.layout import Layout
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
@@ -111,20 +115,22 @@ def rebuild(
     application = load_app(app_path)
     declared_table = application.table(table)
     lake_api = Lake(settings=settings)
+    layout = Layout(settings.lake.path)
     if prove:
         if new is not None or origin is not None:
             raise ConfigError("rebuild --prove: found NEW or --from; it makes its own tables, from every source.")
-        print_proofs(
-            lake_api.prove(declared_table, past_moment, topic=changelog_topic(application, declared_table, topic)),
-            table,
-            json,
-        )
+        proofs = lake_api.prove(declared_table, past_moment, topic=changelog_topic(application, declared_table, topic))
+        say_erased_since(layout, past_moment, table)
+        print_proofs(proofs, table, json)
         return
     if new is None or origin is None:
         raise ConfigError("rebuild: expected NEW and --from version, bronze or changelog; or --prove.")
+    if topic is not None and origin is not RebuildOrigin.changelog:
+        raise ConfigError(f"rebuild --from {origin.value}: found --topic; only --from changelog and --prove read one.")
     new_name = free_name(application, new)
     source_topic = changelog_topic(application, declared_table, topic) if origin is RebuildOrigin.changelog else None
     new_content = lake_api.rebuild(declared_table, new_name, origin.value, past_moment, topic=source_topic)
+    say_erased_since(layout, past_moment, table)
     _say_new_table(new_name, f"{table} at {past_moment or 'its last tick'}, from {origin.value}", new_content, json)
 
 

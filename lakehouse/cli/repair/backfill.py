@@ -76,8 +76,10 @@ def backfill(
     settings, record_range = lake_of(config, lake), chosen_range(start, end, offsets)
     application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
     if discard:
-        if record_range is not None or plan:
-            raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
+        if record_range is not None or plan or expect is not None:
+            raise ConfigError(
+                "backfill --discard: found a range, --plan or --expect; it only removes what was built beside."
+            )
         discarded = lake_api.discard(application.table(table))
         if json:
             show.print_json({"table": table, "discarded": discarded})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,7 +35,7 @@ def erase(
         typer.Option(
             "--named-by",
             metavar="STREAM.COLUMN[=TEXT]",
-            help="Records whose column has the key, or this text, too; may be repeated.",
+            help="Records whose column has the key, or this text, too; may be repeated. Several keys need the text.",
         ),
     ] = None,
     records: Annotated[
@@ -79,6 +80,7 @@ def erase(
     settings, keys = lake_of(config, lake), _keys_of(key or [])
     lake_api = Lake(settings=settings)
     if verify:
+        _refuse_beside_verify({"--source": source, "--rebuild-reverted": rebuild_reverted, "--why": why})
         outcome = lake_api.verify_erasure(keys, named_by=named_by or (), records=records, values=value or ())
     else:
         from lakehouse.run.start.application import load_app
@@ -115,6 +117,12 @@ def erase(
     _show_outcome(outcome, json=json)
     if outcome.occurrences or not outcome.erasure.is_finished:
         raise typer.Exit(FAILED)
+
+
+def _refuse_beside_verify(options: Mapping[str, object]) -> None:
+    """Raise ConfigError for options that a search alone would ignore."""
+    if given := [name for name, value in options.items() if value]:
+        raise ConfigError(f"erase --verify: found {', '.join(given)}; expected none of them: it only searches.")
 
 
 def _keys_of(items: list[str]) -> dict[str, str]:

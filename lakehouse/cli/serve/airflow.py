@@ -47,6 +47,8 @@ def up(
     """
     from lakehouse.airflow import report, service
 
+    if name is not None and app is None:
+        raise ConfigError(f"airflow up: found --name {name!r:.80} without --app; expected the file that it names, too.")
     settings = _load_settings(config, home)
     if app is None and not _has_applications(settings):
         app = settings.lake.app

@@ -10,6 +10,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
+from lakehouse.errors import ConfigError
 
 
 def doctor(
@@ -27,6 +28,8 @@ def doctor(
     """
     from lakehouse.run.start.doctor import as_report, examine
 
+    if json and report:
+        raise ConfigError("doctor: found --json and --report; expected one of them.")
     findings = list(examine(settings_of(config, lake)))
     if json:
         show.print_json([asdict(item) for item in findings])

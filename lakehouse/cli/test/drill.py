@@ -48,6 +48,8 @@ def drill(
     settings = lake_of(config, lake)
     layout = Layout(settings.lake.path)
     if history:
+        if damage or topic is not None:
+            raise ConfigError("drill --history: found --damage or --topic; expected neither: it runs no drill.")
         _show_history(layout.root, check_name(table, "table") if table is not None else None, json=json)
         return
     if table is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.writer_leases import table_lease
+from lakehouse.lake.erasure.erasure_log import read_erasures
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
@@ -120,8 +121,24 @@ def rebuild(
             f"rebuild from changelog at {moment}: a changelog has ticks, versions and commit times; expected one of "
             "them."
         )
+    refuse_erased(open_table.layout, open_table.name, cut.tick)
     with changelog_rows(open_table, published, cut.tick) as changelog_frame:
         return _create_beside(open_table.with_layout(target_layout), name, changelog_frame, origin_details)
+
+
+def refuse_erased(layout: Layout, table_name: str, tick: int) -> None:
+    """Raise ConfigError if records of a table were erased after a tick: the topic still has the rows that they made."""
+    ticks = [
+        erasure.tick
+        for erasure in read_erasures(layout)
+        if erasure.tick is not None and table_name in erasure.tables and erasure.tick > tick
+    ]
+    if ticks:
+        raise ConfigError(
+            f"rebuild from changelog: records of table {table_name!r} were erased at tick {max(ticks)}, and its "
+            f"topic may still have the rows of tick {tick} that they made; expected tick {max(ticks)} or a later one. "
+            "--from bronze gives the earlier moment without them."
+        )
 
 
 def prove(

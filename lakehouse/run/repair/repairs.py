@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from lakehouse.errors import NotFound
+from lakehouse.errors import ConfigError, NotFound
 from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.run.start import leases
 from lakehouse.run.start.opened import Opened
-from lakehouse.semantics.moment import At, Offsets
+from lakehouse.semantics.moment import At, AtOffsets, Offsets
 from lakehouse.semantics.time.named_moment import ClockName, as_moment, as_past_moment, moment_of
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class Repairs(Opened):
         from lakehouse.run.repair.rehydrate import rehydrate
         from lakehouse.run.start.kafka import open_kafka
 
-        moment = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        moment = moment_of(at, clock=clock, tick=tick, offsets=offsets, find_source=_refuse_position)
         check_topic(to)
         source = BronzeRows(self._layout, check_topic(topic), moment, from_tick)
         with open_kafka(self.settings) as servers:
@@ -376,3 +376,10 @@ def _revert_target(open_table: OpenTable, moment: At) -> tuple[Cut, int | None]:
     from lakehouse.spark.history import reading
 
     return reading.cut_at(open_table, moment), reading.meant_version(open_table, moment)
+
+
+def _refuse_position(position: str) -> AtOffsets:
+    raise ConfigError(
+        f"rehydrate: found the source position {position!r:.200}; expected a time, a tick, or offsets: an application "
+        "says which topics are a database's, and it reads none."
+    )

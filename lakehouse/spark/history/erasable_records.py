@@ -39,6 +39,11 @@ def check_subject(app: App, subject: ErasureSubject) -> None:
             raise PlanError(f"stream {stream_name!r} has no key; expected one whose records have a key.")
         parse_key(text, source.key)
     for path in subject.named_by:
+        if len(set(subject.keys.values())) > 1 and "=" not in path:
+            raise ConfigError(
+                f"erase: found {path!r:.200} beside {len(subject.keys)} keys; expected the text that the column has, "
+                f"such as {path:.200}=TEXT: without it, records that name another person's key would be erased, too."
+            )
         source, column_path = split_path(app, path)
         root_name = column_path.split(".")[0]
         columns = {column.name: column for column in (*source.key, *source.value)}
