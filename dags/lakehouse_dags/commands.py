@@ -6,6 +6,7 @@ option, and no shell ever sees it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from lakehouse_dags.requests import SURROGATE, BadRequest
 AppFacts = Mapping[str, Any]
 Request = Mapping[str, Any]
 EXAMPLES = 5
+CLIPPED = 80  # characters of a long text that an error of lakehouse shows
 DIGEST = rf"^([0-9]{{1,18}}-)?[0-9a-f]{{16}}{END}"
 TABLE_FACTS = ("name", "rows", "version", "tick", "behind", "late")
 
@@ -48,6 +50,22 @@ def shown_argv(argv: Sequence[str]) -> list[str]:
     """Return an argument list for a log, without the texts that name a person whose records are erased."""
     personal = ("--key=", "--value=")
     return [f"{word.partition('=')[0]}=***" if word.startswith(personal) else word for word in argv]
+
+
+def hide_personal(command: str, request: Request, text: str) -> str:
+    """Return a line of a command, or its error, without the texts that name a person whose records are erased.
+
+    An error shows a key as a whole, its parts, or how it begins.
+    """
+    if command not in ("plan_erasure", "erase"):
+        return text
+    key, value = request.get("key") or "", request.get("value") or ""
+    personal = {word for word in (key, value, *(part.strip('"') for part in key.split(","))) if word.strip()}
+    spellings = {spelling for word in personal for spelling in (word, repr(word)[1:-1], json.dumps(word)[1:-1])}
+    spellings |= {spelling[:CLIPPED] for spelling in spellings}
+    for spelling in sorted(spellings, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", "***", text)
+    return text
 
 
 def command_folder(app_facts: AppFacts) -> Path:
@@ -113,6 +131,13 @@ def describe_fault(command: str, last: Mapping[str, Any]) -> str | None:
         return f"the audit found problems: {last['problems']!r:.1000}"
     if command == "reconcile" and (differing := sum(last.get(name, 0) for name in ("added", "removed", "changed"))):
         return f"after the backfill {differing} rows still differ from what bronze gives"
+    if command == "erase" and (places := last.get("found")):
+        return (
+            f"the search found what was erased in {len(places)} places, which other records or other people's files "
+            "hold: name these records, too"
+        )
+    if command == "erase" and last.get("finished_at", "") is None:
+        return "the search lacked a text that an earlier one was for, so the erasure is not finished: give it as value"
     return None
 
 

@@ -101,7 +101,7 @@ class LakehouseOperator(BaseOperator):
                 argv, cwd=folder, environ={**job_environment(python), **decider_variables(context)},
                 name=f"lakehouse {self.command}", is_command=True,
             )  # fmt: skip
-            self._running.run(self.log.info, _make_progress_writer(context), summary.add)
+            self._run_job(self._running, request, _make_progress_writer(context), summary)
         except (JobRefused, BadRequest) as refused:
             raise AirflowFailException(str(refused)) from refused
         except JobHeld as held:
@@ -117,6 +117,24 @@ class LakehouseOperator(BaseOperator):
         if fault is not None:
             raise AirflowFailException(f"lakehouse {self.command}: {fault}. The log has it all.")
         return commands.task_result(summary)
+
+    def _run_job(
+        self, job: Job, request: dict[str, Any], on_event: Callable[[dict[str, Any]], None], summary: commands.Summary
+    ) -> None:
+        """Run the command's process; its lines, and its errors, name nobody whose records are erased."""
+
+        def hide(text: str) -> str:
+            return commands.hide_personal(self.command, request, text)
+
+        def pass_on(event: dict[str, Any]) -> None:
+            on_event({name: hide(value) if isinstance(value, str) else value for name, value in event.items()})
+
+        try:
+            job.run(lambda line: self.log.info(hide(line)), pass_on, summary.add)
+        except (JobRefused, JobFailed) as error:
+            if hide(str(error)) == str(error):
+                raise
+            raise type(error)(hide(str(error))) from None
 
     def _find_request(self, context: Context) -> dict[str, Any]:
         if self.is_approved:
@@ -176,12 +194,15 @@ def read_request(context: Context) -> dict[str, Any]:
     """
     if REQUEST_TASK not in context["dag"].task_ids:
         return {}
-    request: dict[str, Any] = context["dag"].get_task(REQUEST_TASK).request(context)
+    check = context["dag"].get_task(REQUEST_TASK)
+    request: dict[str, Any] = check.request(context)
     result = context["ti"].xcom_pull(task_ids=REQUEST_TASK)
     if result != request:
+        is_personal = check.kind == "erase"  # its log names nobody
+        found, expected = ("another request", "that") if is_personal else (f"{result!r:.500}", f"{request!r:.500},")
         raise AirflowFailException(
-            f"task {REQUEST_TASK} left {result!r:.500}, expected {request!r:.500}, which this run's params ask for: "
-            f"its result was changed, or cleared. {AGAIN}"
+            f"task {REQUEST_TASK} left {found}, expected {expected} which this run's params ask for: its result was "
+            f"changed, or cleared. {AGAIN}"
         )
     return request
 

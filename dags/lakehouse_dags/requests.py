@@ -150,24 +150,30 @@ def check_deploy(app: Application, params: Mapping[str, Any]) -> Request:
 
 
 def check_erase(app: Application, params: Mapping[str, Any]) -> Request:
-    """Return {"stream", "key", "named_by", "value", "dry_run", "reason"} of an `erase` run."""
-    key, value = _check_text(params, "key", LINE, 300), _check_text(params, "value", LINE, 300, nullable=True) or None
+    """Return {"stream", "key", "named_by", "value", "dry_run", "reason"} of an `erase` run.
+
+    What is refused is not shown: each text may name the person, and logs stay.
+    """
+    key = _check_text(params, "key", LINE, 300, is_shown=False)
+    value = _check_text(params, "value", LINE, 300, nullable=True, is_shown=False) or None
     if not key.strip():
         raise BadRequest("key is empty; expected the key of the records to erase.")
-    named_by = [
-        part.strip() for part in (_check_text(params, "named_by", COLUMNS, 1000, nullable=True) or "").split(",")
-    ]
+    named_by_text = _check_text(params, "named_by", COLUMNS, 1000, nullable=True, is_shown=False) or ""
+    named_by = [part.strip() for part in named_by_text.split(",")]
     for path in filter(None, named_by):
         if path.partition(".")[0] not in app.streams:
-            raise BadRequest(f"named_by: found {path!r}, expected STREAM.COLUMN of one of {', '.join(app.streams)}.")
+            raise BadRequest(
+                f"named_by: found a column of an unknown stream, expected STREAM.COLUMN of one of "
+                f"{', '.join(app.streams)}."
+            )
     request = {
-        "stream": _check_choice(params, "stream", app.streams),
+        "stream": _check_choice(params, "stream", app.streams, is_shown=False),
         "key": key,
         "named_by": [*filter(None, named_by)],
         "value": value,
-        **_check_decision(params),
+        **_check_decision(params, is_shown=False),
     }
-    if any(text and text in request["reason"] for text in (key, value)):
+    if any(text and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", request["reason"]) for text in (key, value)):
         raise BadRequest("reason names what is erased; expected one that can stay, such as a ticket.")
     return request
 
@@ -229,10 +235,10 @@ CHECKS: dict[str, Callable[[Application, Mapping[str, Any]], Request]] = {
 }
 
 
-def _check_decision(params: Mapping[str, Any]) -> Request:
+def _check_decision(params: Mapping[str, Any], *, is_shown: bool = True) -> Request:
     dry_run, reason = (
         _check_flag(params, "dry_run"),
-        (_check_text(params, "reason", LINE, 300, nullable=True) or "").strip(),
+        (_check_text(params, "reason", LINE, 300, nullable=True, is_shown=is_shown) or "").strip(),
     )
     if not dry_run and not reason:
         raise BadRequest("reason is empty; expected why, when dry_run is off: it is kept in the interventions.")
@@ -244,10 +250,10 @@ def _check_tables(app: Application, params: Mapping[str, Any]) -> list[str]:
     return list(app.tables) if choice == ALL else [choice]
 
 
-def _check_choice(params: Mapping[str, Any], name: str, allowed: Iterable[str]) -> str:
+def _check_choice(params: Mapping[str, Any], name: str, allowed: Iterable[str], *, is_shown: bool = True) -> str:
     value, allowed_values = params.get(name), tuple(allowed)
     if not isinstance(value, str) or value not in allowed_values:
-        raise BadRequest(f"{name} is {value!r:.200}, expected one of {', '.join(allowed_values)}.")
+        raise BadRequest(f"{name} is {_shown(value, is_shown)}, expected one of {', '.join(allowed_values)}.")
     return value
 
 
@@ -265,13 +271,21 @@ def _check_number(params: Mapping[str, Any], name: str, least: int, most: int) -
     return value
 
 
-def _check_text(params: Mapping[str, Any], name: str, pattern: str, longest: int, *, nullable: bool = False) -> Any:
+def _check_text(
+    params: Mapping[str, Any], name: str, pattern: str, longest: int, *, nullable: bool = False, is_shown: bool = True
+) -> Any:
     value = params.get(name)
     if value is None and nullable:
         return None
     if not isinstance(value, str) or len(value) > longest or not re.match(pattern, value) or SURROGATE.search(value):
-        raise BadRequest(f"{name} is {value!r:.200}, expected a text of at most {longest} characters: {pattern}")
+        shown = _shown(value, is_shown)
+        raise BadRequest(f"{name} is {shown}, expected a text of at most {longest} characters: {pattern}")
     return value
+
+
+def _shown(value: Any, is_shown: bool) -> str:
+    """Return a param for an error; one that may name a person only if it is none."""
+    return f"{value!r:.200}" if is_shown or value is None else "***"
 
 
 def _check_time(params: Mapping[str, Any], name: str) -> datetime | None:

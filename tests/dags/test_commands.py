@@ -1,5 +1,7 @@
 """The argument lists of commands: as the real command reads them, also of requests that nobody has checked."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,18 @@ def test_a_log_names_nobody_whose_records_are_erased():
     shown = commands.shown_argv(commands.command_argv(PYTHON, WHERE, "erase", request))
     assert {"--key=***", "--value=***", "--named-by=visits.who"} <= set(shown)
     assert not any("4711" in word or "Anna" in word for word in shown)
+
+
+def test_a_line_and_an_error_name_nobody_whose_records_are_erased():
+    request = {"key": '7,"Anna Berg"', "value": "Zo\u00eb 'Z' M" + "x" * 100}
+    for line in (
+        "key '7,\"Anna Berg\"': id: expected bigint, found 'Anna Berg'. Expected a bigint.",
+        f"found {request['value']!r}", f"found {request['value'][:80]}... (107 characters)", json.dumps(request),
+    ):  # fmt: skip
+        hidden = commands.hide_personal("erase", request, line)
+        assert not re.search(r"Anna|Zo|'7|M", hidden), hidden
+    assert commands.hide_personal("erase", {"key": "1", "value": None}, "12 files of tick 1") == "12 files of tick ***"
+    assert commands.hide_personal("plan", {"key": "1"}, "tick 1") == "tick 1"
 
 
 def _list(value: Any) -> list[Any]:

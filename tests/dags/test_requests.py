@@ -217,7 +217,7 @@ def test_the_other_commands():
         ("erase", {"key": None}, "key is None"),
         ("erase", {"stream": "customers"}, "expected one of orders"),
         ("erase", {"named_by": "customers.id"}, "expected STREAM.COLUMN of one of orders"),
-        ("erase", {"named_by": "orders"}, "named_by is 'orders'"),
+        ("erase", {"named_by": "orders"}, r"named_by is \*\*\*, expected a text"),
         ("erase", {"named_by": "orders.id;x"}, "named_by is"),
         ("erase", {"dry_run": False, "reason": "4711 asked"}, "reason names what is erased"),
     ],
@@ -225,6 +225,16 @@ def test_the_other_commands():
 def test_contradictions_are_refused_with_a_reason(kind, params, said):
     with pytest.raises(BadRequest, match=said):
         asked(kind, **params)
+
+
+@pytest.mark.parametrize("name", ["stream", "key", "named_by", "value", "reason"])
+def test_a_refused_erasure_names_nobody(name):
+    for text in ("Anna Berg\n", "Anna Berg" * 99):
+        with pytest.raises(BadRequest) as refused:
+            asked("erase", **{name: text})
+        assert "Anna" not in str(refused.value)
+    number = asked("erase", key="1", reason="ticket 12", dry_run=False)
+    assert number["reason"] == "ticket 12", "a part of a longer number is another number"
 
 
 def test_unknown_params_are_refused_by_name():

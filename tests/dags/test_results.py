@@ -32,6 +32,9 @@ def test_a_backfill_that_left_rows_a_drill_and_an_audit_that_failed_are_not_trie
     assert "no such row" in str(commands.describe_fault("reconcile", {"ok": False, "problems": ["no such row"]}))
     assert commands.describe_fault("drill", {"ok": False, "cases": []}) is not None
     assert commands.describe_fault("drill", {"ok": True}) is None
+    assert "in 2 places" in str(commands.describe_fault("erase", {"found": [{"file": "a"}, {"file": "b"}]}))
+    assert "is not finished" in str(commands.describe_fault("erase", {"found": [], "finished_at": None}))
+    assert commands.describe_fault("erase", {"found": [], "finished_at": "2026-01-01T00:00:00Z"}) is None
     assert commands.describe_fault("plan", {"added": 1, "removed": 0, "changed": 2}) is None
 
 
