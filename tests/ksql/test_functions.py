@@ -74,6 +74,8 @@ def test_no_name_is_in_two_tables() -> None:
         ("AS_MAP(ARRAY[1], ARRAY[2])", "does not accept parameters (ARRAY<INTEGER>, ARRAY<INTEGER>)"),
         ("GREATEST(MAP('a' := 1), MAP('b' := 1))", "MAP<VARCHAR(STRING), INTEGER> have no order"),
         ("ARRAY_DISTINCT(ARRAY[MAP('a' := 1)])", "can't be compared"),
+        ("ARRAY_JOIN(ARRAY[FROM_DAYS(1)])", "ARRAY_JOIN(TRANSFORM(array, x => CAST(x AS VARCHAR))). Found elements of"),
+        ("ARRAY_JOIN(ARRAY[ARRAY[1]], '-')", "TO_JSON_STRING(x))). Found elements of the type ARRAY<INTEGER>"),
         ("MASK('a', UCASE('x'))", "is written as one character in quotes"),
         ("MASK('a', 'xy')", "is written as one character in quotes"),
         ("CONCAT_WS(',')", "does not accept parameters"),

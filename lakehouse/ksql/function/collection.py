@@ -13,6 +13,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 FAMILY = "Arrays, maps and lambdas"
+_JOINED = (*k.NUMBERS, "BOOLEAN", "STRING", "NULL")  # the elements that ARRAY_JOIN takes
 
 
 def _element_kind(arguments: Sequence[Any]) -> Kind:
@@ -87,6 +88,14 @@ def _concat_arrays(left: Sql, right: Sql) -> str:
 
 
 def _join_array(array: Sql, separator: Sql | None = None) -> str:
+    item_kind = array.kind.inner[0] if array.kind.inner else k.NULL
+    if item_kind.name not in _JOINED:
+        item_text = "CAST(x AS VARCHAR)" if item_kind.name in k.MOMENTS else "TO_JSON_STRING(x)"
+        raise SqlError(
+            "ARRAY_JOIN joins texts, numbers and booleans. Make texts of the others: "
+            f"ARRAY_JOIN(TRANSFORM(array, x => {item_text}))",
+            found=f"elements of the type {item_kind}",
+        )
     between = "','" if separator is None else f"coalesce({separator.text}, '')"
     return f"array_join(cast({array.text} AS array<string>), {between}, 'null')"
 

@@ -57,6 +57,8 @@ def _json_array_contains(json_value: Sql, item: Sql) -> str:
         equals_item = f"_item LIKE '\"%' AND get_json_object(concat('[', _item, ']'), '$[0]') = {item.text}"
     elif not item_kind.is_whole and item_kind != k.BOOLEAN:
         raise SqlError(f"JSON_ARRAY_CONTAINS looks for a text, a number, true, false or NULL, not for a {item_kind}")
+    if item.literal is None and not item_kind.is_null:
+        equals_item = f"CASE WHEN {item.text} IS NULL THEN _item = 'null' ELSE {equals_item} END"
     is_contained = f"exists(ksql_json_items({json_value.text}), _item -> {equals_item})"
     return f"CASE WHEN {json_value.text} IS NOT NULL THEN coalesce({is_contained}, false) END"
 
@@ -181,6 +183,8 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_ARRAY_CONTAINS('[1, 2, 3]', 2)", True), ("JSON_ARRAY_CONTAINS('[\"1\"]', 1)", False),
         ("JSON_ARRAY_CONTAINS('[1.5, true, null, \"a\"]', 'a')", True), ("JSON_ARRAY_CONTAINS('[true]', true)", True),
         ("JSON_ARRAY_CONTAINS('[1.5]', 1.5e0)", True), ("JSON_ARRAY_CONTAINS('[null]', NULL)", True),
+        ("JSON_ARRAY_CONTAINS('[1, null]', CAST(NULL AS INT))", True),
+        ("JSON_ARRAY_CONTAINS('[\"null\"]', CAST(NULL AS VARCHAR))", False),
         ("JSON_ARRAY_CONTAINS('{}', 1)", False), nulls="null for a null text; a null can be looked for",
     ),
     define_function(

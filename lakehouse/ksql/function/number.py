@@ -29,7 +29,7 @@ def _to_whole(name: str) -> Any:
     def compile_call(number: Sql) -> str:
         if number.kind.is_whole:
             return number.text
-        if number.kind != k.DOUBLE or number.literal is not None:
+        if number.kind != k.DOUBLE:
             return f"cast({name}({number.text}) AS {number.kind.spark})"
         return let_sql(
             number.text, "_number",
@@ -254,9 +254,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     define_function(
         "CEIL", _FAMILY, "number", _to_whole("ceil"), 0, ("CEIL(1.5e0)", 2.0), ("CEIL(-1.5e0)", -1.0), ("CEIL(3)", 3),
-        ("CEIL(ABS(-1e19))", 1e19),
+        ("CEIL(ABS(-1e19))", 1e19), ("CEIL(1e300)", 1e300),
     ),
-    define_function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
+    define_function(
+        "FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0),
+        ("FLOOR(-1e19)", -1e19),
+    ),
     define_function(
         "ROUND", _FAMILY, "number int?", _round_number, _rounded_kind, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
         ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),

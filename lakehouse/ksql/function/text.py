@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, join_bytes, split_bytes
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
-from lakehouse.ksql.function.sql import Sql, text_literal, trimmed
+from lakehouse.ksql.function.sql import Sql, let_sql, text_literal, trimmed
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.semantics.blanks import BETWEEN_CHARACTERS
 
 _FAMILY = "Texts and bytes"
+_MAY_MATCH_NOTHING = r"[*?{|^$()\\]"  # a pattern with none of these characters matches no empty text
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
 
 
@@ -63,6 +66,17 @@ def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
         f"{pair_separator.text} <> '' AND {key_separator.text} <> '' AND {pair_separator.text} <> {key_separator.text}"
     )
     return f"CASE WHEN {is_separable} THEN {merged_map} END"
+
+
+def _split_by_pattern(source: Sql, pattern: Sql) -> str:
+    """Return REGEXP_SPLIT_TO_ARRAY: if the pattern matches an empty text, empty parts at the end are left out."""
+    all_parts = f"split({source.text}, {pattern.text}, -1)"
+    if pattern.literal and not re.search(_MAY_MATCH_NOTHING, pattern.literal):
+        return all_parts
+    empty_count = "aggregate(_parts, 0, (_empty, _part) -> CASE WHEN _part = '' THEN _empty + 1 ELSE 0 END)"
+    parts = let_sql(all_parts, "_parts", lambda _: f"slice(_parts, 1, size(_parts) - {empty_count})")
+    # As in Java, a text without a separator in it is itself the only part.
+    return f"CASE WHEN '' RLIKE {pattern.text} AND {source.text} <> '' THEN {parts} ELSE {all_parts} END"
 
 
 def _regexp_extract(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
@@ -223,8 +237,11 @@ FUNCTIONS: tuple[Function, ...] = (
         ("REGEXP_REPLACE('foo123', '[0-9]+', '#')", "foo#"), ("REGEXP_REPLACE('a', 'b', CAST(NULL AS VARCHAR))", None),
     ),
     define_function(
-        "REGEXP_SPLIT_TO_ARRAY", _FAMILY, "text text", "split({0}, {1}, -1)", k.array_of(k.STRING),
+        "REGEXP_SPLIT_TO_ARRAY", _FAMILY, "text text", _split_by_pattern, k.array_of(k.STRING),
         ("REGEXP_SPLIT_TO_ARRAY('a1b22c', '[0-9]+')", ["a", "b", "c"]),
+        ("REGEXP_SPLIT_TO_ARRAY('a,,', ',')", ["a", "", ""]), ("REGEXP_SPLIT_TO_ARRAY('a b', '\\s*')", ["a", "", "b"]),
+        ("REGEXP_SPLIT_TO_ARRAY('ab', '.*')", []), ("REGEXP_SPLIT_TO_ARRAY('a,,', SUBSTRING(',', 1))", ["a", "", ""]),
+        ("REGEXP_SPLIT_TO_ARRAY('ab', '')", ["a", "b"]), ("REGEXP_SPLIT_TO_ARRAY('', 'x*')", [""]),
     ),
     Function(
         "CHR", _FAMILY,
