@@ -380,6 +380,30 @@ def test_a_decision_without_its_tick_gets_it_when_the_erasure_is_given_again(ben
     assert bench.rows(COUNTS) == {(BO,): {"n": 1}}
 
 
+@pytest.mark.rotated
+def test_the_past_has_no_time_that_only_an_erased_record_had_moved(bench: Bench) -> None:
+    """Her record alone had closed the others' window, at a tick that is read after the erasure."""
+    windows = (
+        ORDERS.group_by("customer").window(lh.tumbling("10 seconds", grace="0 seconds")).agg(n=lh.count())
+        .table("windows", emit="final")
+    )  # fmt: skip
+    app = lh.app(windows)
+    records = [
+        replace(record, timestamp=time, order_time=time, tick=tick)
+        for record, time, tick in zip(
+            orders_of(BO, ANNA, BO, BO), (1_000, 100_000, 2_000, 200_000), (1, 1, 2, 3), strict=True
+        )
+    ]
+    write_bronze(bench.lake, app, records)
+    for tick in (1, 2, 3):
+        bench.catch_up(app, tick)
+    others = [record for record in records if not is_annas(record)]
+    erase(bench, app, HERS)
+    for tick in (1, 2, 3):
+        assert contents(bench, app, AtTick(tick)) == expected(app, [item for item in others if item.tick <= tick]), tick
+    assert contents(bench, app) == expected(app, others)
+
+
 @pytest.mark.slow
 def test_a_revert_comes_back_only_if_one_says_so(bench: Bench) -> None:
     records = [*orders_of(ANNA, BO), *orders_of(BO, first=2, tick=2)]

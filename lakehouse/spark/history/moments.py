@@ -222,7 +222,8 @@ class Past:
         ]
         if swaps and self._table.has_clock and open_table.read_progress().tick < swaps[-1].at:
             open_table = built_table(open_table, swaps[-1])
-        return table_clock.clock_at(open_table, tick)
+        erasures = [item for item in self._interventions if "erasure" in item.details and item.at > tick]
+        return table_clock.clock_at(open_table, tick, without_commits=bool(erasures))
 
     def _base_anchor(self, cut: Cut) -> Anchor:
         """Return the anchor where a read begins: the nearest one, or an empty one before the first tick."""

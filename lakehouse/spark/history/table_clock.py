@@ -19,11 +19,16 @@ from lakehouse.spark.transaction import read_properties
 
 
 def clock_at(
-    open_table: OpenTable, tick: int, known_clock: tuple[int, Mapping[str, Any]] | None = None
+    open_table: OpenTable,
+    tick: int,
+    known_clock: tuple[int, Mapping[str, Any]] | None = None,
+    *,
+    without_commits: bool = False,
 ) -> ClockState | None:
     """Return the table's clock at a tick, from its commits, else from bronze; None if it has none.
 
     known_clock: an earlier tick, with the clock at that tick. Bronze is read from the nearest known tick on.
+    without_commits: the commits have times of records that were erased since.
     """
     table = open_table.table
     if not table.has_clock:
@@ -35,7 +40,7 @@ def clock_at(
     clock_state, begin_tick = clock_from_plain(json.loads(clock_text)) if clock_text else ClockState(), NO_TICK
     if tick == NO_TICK:
         return clock_state
-    commits = open_table.lake.commits(table_place, tick, tick) if is_there else []
+    commits = open_table.lake.commits(table_place, tick, tick) if is_there and not without_commits else []
     clocks_by_tick = [(commit.tick, commit.batch.clock) for commit in commits if commit.batch and commit.batch.clock]
     clocks_by_tick += [
         (row["tick"], clock_from_plain(json.loads(row["clock"])))
