@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import common_argument_kind, comparable, has_map
 from lakehouse.ksql.function.record import Function, define_function
-from lakehouse.ksql.function.sql import Sql, fitted
+from lakehouse.ksql.function.sql import Sql, fitted, let_sql, map_of_last
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -142,17 +142,21 @@ def _slice_array(array: Sql, start: Sql, end: Sql) -> str:
 
 def _as_map(keys: Sql, values: Sql) -> str:
     """Return AS_MAP: a key without a value gets null; if a key stands twice, the later value counts."""
-    # Spark's maps have no null keys; ksqlDB writes a null key as this text.
-    key = f"coalesce(get({keys.text}, _place), 'null')"
-    entry_map = f"map({key}, get({values.text}, _place))"
-    other_entries = f"map_filter(_made, (_name, _value) -> _name <> {key})"
-    merge_step = f"(_made, _place) -> map_concat({other_entries}, {entry_map})"
-    places = f"sequence(0, size({keys.text}) - 1)"
-    # An empty map is not cast: some types have no such cast.
-    empty = f"map_filter(map('', get({values.text}, 0)), (_name, _value) -> false)"
-    merged_map = f"aggregate({places}, {empty}, {merge_step})"
-    result_map = f"CASE WHEN size({keys.text}) > 0 THEN {merged_map} ELSE {empty} END"
-    return f"CASE WHEN {keys.text} IS NOT NULL AND {values.text} IS NOT NULL THEN {result_map} END"
+
+    def merge_entries(key_array: str, value_array: str) -> str:
+        # Spark's maps have no null keys; ksqlDB writes a null key as this text.
+        key, value = f"coalesce(get({key_array}, _place), 'null')", f"get({value_array}, _place)"
+        # An empty map is not cast: some types have no such cast.
+        empty = f"map_filter(map('', get({value_array}, 0)), (_name, _value) -> false)"
+        merged_map = map_of_last(f"size({key_array})", key, value)
+        result_map = f"CASE WHEN size({key_array}) > 0 THEN {merged_map} ELSE {empty} END"
+        return f"CASE WHEN {key_array} IS NOT NULL AND {value_array} IS NOT NULL THEN {result_map} END"
+
+    return let_sql(
+        keys.text,
+        "_keys",
+        lambda key_array: let_sql(values.text, "_values", lambda value_array: merge_entries(key_array, value_array)),
+    )
 
 
 def _union_maps(left: Sql, right: Sql) -> str:
@@ -231,6 +235,9 @@ FUNCTIONS: tuple[Function, ...] = (
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1, 2])", {"a": 1, "b": 2}),
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", {"a": 1, "b": None}),
         ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2, 3])", {"a": 2}),
+        ("MAP_KEYS(AS_MAP(ARRAY['a', NULL, 'c', 'null', 'a'], ARRAY[1]))", ["c", "null", "a"]),
+        ("ARRAY_LENGTH(MAP_KEYS(AS_MAP("
+         "TRANSFORM(GENERATE_SERIES(1, 4000), x => CAST(x AS VARCHAR)), GENERATE_SERIES(1, 4000))))", 4000),
         ("AS_MAP(ARRAY['a', NULL], ARRAY[STRUCT(b := 1)])", {"a": {"B": 1}, "null": None}),
     ),
     define_function(

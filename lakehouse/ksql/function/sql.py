@@ -46,6 +46,16 @@ def let_sql(value_text: str, name: str, body: Callable[[str], str]) -> str:
     return f"get(transform(array({value_text}), {name} -> {body(name)}), 0)"
 
 
+def map_of_last(count: str, key: str, value: str) -> str:
+    """Return Spark SQL for a map of entries at the places 0 to count - 1: of a key, the last one counts, at its place.
+
+    key, value: texts with the name _place; count: more than 0.
+    """
+    # Of two entries with one key, the session's map_from_entries takes the last.
+    last_places = f"map_values(map_from_entries(transform(sequence(0, {count} - 1), _place -> struct({key}, _place))))"
+    return f"map_from_entries(transform(array_sort({last_places}), _place -> struct({key}, {value})))"
+
+
 def as_int(number: Sql) -> Sql:
     """Return a whole number as an INTEGER; a BIGINT beyond becomes the farthest INTEGER that can still be negated.
 

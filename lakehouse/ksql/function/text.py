@@ -7,7 +7,7 @@ import re
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, join_bytes, split_bytes
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
-from lakehouse.ksql.function.sql import Sql, let_sql, text_literal, trimmed
+from lakehouse.ksql.function.sql import Sql, let_sql, map_of_last, text_literal, trimmed
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.semantics.blanks import BETWEEN_CHARACTERS
 
@@ -55,10 +55,14 @@ def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
     pair_arrays = (
         f"filter(transform({_split_text(source, pair_separator)}, _part -> {pair_parts}), _pair -> size(_pair) > 1)"
     )
-    merged_map = (
-        f"aggregate({pair_arrays}, cast(map() AS map<string, string>), "
-        "(_found, _pair) -> map_concat(map_filter(_found, "
-        "(_name, _value) -> _name <> _pair[0]), map(_pair[0], _pair[1])))"
+    last_entries = map_of_last("size(_pairs)", "get(_pairs, _place)[0]", "get(_pairs, _place)[1]")
+    merged_map = let_sql(
+        pair_arrays,
+        "_pairs",
+        lambda _: (
+            f"CASE WHEN size(_pairs) > 0 THEN {last_entries} "
+            "WHEN _pairs IS NOT NULL THEN cast(map() AS map<string, string>) END"
+        ),
     )
     if pair_separator.literal and key_separator.literal and pair_separator.literal != key_separator.literal:
         return merged_map
@@ -217,7 +221,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "SPLIT_TO_MAP", _FAMILY, "text text text", _split_to_map, k.map_of(k.STRING, k.STRING),
         ("SPLIT_TO_MAP('a=1,b=2', ',', '=')", {"a": "1", "b": "2"}),
         ("SPLIT_TO_MAP('a=1,x,a=3', ',', '=')", {"a": "3"}), ("SPLIT_TO_MAP('a=1=2', ',', '=')", {"a": "1"}),
-        ("SPLIT_TO_MAP('a=1', '', '=')", None),
+        ("SPLIT_TO_MAP('a=1', '', '=')", None), ("SPLIT_TO_MAP('a', ',', '=')", {}),
+        ("SPLIT_TO_MAP(CAST(NULL AS VARCHAR), ',', '=')", None),
+        ("MAP_KEYS(SPLIT_TO_MAP('a=1,b=2,c=3,a=4', ',', '='))", ["b", "c", "a"]),
+        ("ARRAY_LENGTH(MAP_KEYS(SPLIT_TO_MAP("
+         "ARRAY_JOIN(TRANSFORM(GENERATE_SERIES(1, 4000), x => CAST(x AS VARCHAR) || '=1')), ',', '=')))", 4000),
     ),
     define_function(
         "REGEXP_EXTRACT", _FAMILY, "text text int?", _regexp_extract, k.STRING,
