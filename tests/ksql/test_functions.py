@@ -76,6 +76,8 @@ def test_no_name_is_in_two_tables() -> None:
         ("ARRAY_DISTINCT(ARRAY[MAP('a' := 1)])", "can't be compared"),
         ("ARRAY_JOIN(ARRAY[FROM_DAYS(1)])", "ARRAY_JOIN(TRANSFORM(array, x => CAST(x AS VARCHAR))). Found elements of"),
         ("ARRAY_JOIN(ARRAY[ARRAY[1]], '-')", "TO_JSON_STRING(x))). Found elements of the type ARRAY<INTEGER>"),
+        ("GEO_DISTANCE(90.5, 0, 0, 90)", "a latitude is a number from -90 to 90. Found 90.5"),
+        ("GEO_DISTANCE(0, 0, 90, 181)", "a longitude is a number from -180 to 180. Found 181"),
         ("MASK('a', UCASE('x'))", "is written as one character in quotes"),
         ("MASK('a', 'xy')", "is written as one character in quotes"),
         ("CONCAT_WS(',')", "does not accept parameters"),

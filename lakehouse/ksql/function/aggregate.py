@@ -121,7 +121,8 @@ _RECORDS = (
     AggregateFunction("COUNT", "any", ours.count, lambda kind: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
     AggregateFunction(
         "SUM", "number", ours.sum, _sum_kind, "nulls are skipped; over nulls alone it is 0", "sum",
-        "SUM of INTEGER is a BIGINT; a sum outside its type is null until it fits again",
+        "SUM of INTEGER is a BIGINT; of DECIMAL(p, s) it is a DECIMAL(p + 10, s): CAST(SUM(x) AS DECIMAL(p, s)) gives "
+        "ksqlDB's type; a sum outside its type is null until it fits again",
     ),
     AggregateFunction(
         "SUM_LIST", "array of numbers", ours.sum, lambda kind: _sum_kind(kind.inner[0]),

@@ -188,11 +188,16 @@ def _geo_distance(
     radius = "6371"
     if unit is not None:
         radius = f"CASE WHEN {word} IN ({_MILES}) THEN 3959 WHEN {word} IN ({_KILOMETERS}) THEN 6371 END"
-    ranges = [(coordinate, 90) for coordinate in (from_latitude, to_latitude)] + [
-        (coordinate, 180) for coordinate in (from_longitude, to_longitude)
+    ranges = [(coordinate, "latitude", 90) for coordinate in (from_latitude, to_latitude)] + [
+        (coordinate, "longitude", 180) for coordinate in (from_longitude, to_longitude)
     ]
+    for coordinate, title, limit in ranges:
+        if coordinate.literal is not None and abs(float(coordinate.literal)) > limit:
+            raise SqlError(f"GEO_DISTANCE: a {title} is a number from -{limit} to {limit}", found=coordinate.literal)
     inside = " AND ".join(
-        f"{coordinate.text} BETWEEN {-limit} AND {limit}" for coordinate, limit in ranges if coordinate.literal is None
+        f"{coordinate.text} BETWEEN {-limit} AND {limit}"
+        for coordinate, _, limit in ranges
+        if coordinate.literal is None
     )
     lat1, lon1, lat2, lon2 = (
         f"radians(cast({degrees.text} AS double))"
