@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, Signature, define_function
-from lakehouse.ksql.function.sql import Sql, let_sql, text_literal
+from lakehouse.ksql.function.sql import Sql, let_sql, literal_sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -28,6 +28,9 @@ _DATE_TEXTS = {
     "yyyy": "[0-9]{4}", "yy": "[0-9]{2}", "MM": "[0-9]{2}", "M": "[0-9]{1,2}", "dd": "[0-9]{2}", "d": "[0-9]{1,2}",
     "MMM": "[A-Za-z]{3}", "MMMM": "[A-Za-z]+",
 }  # fmt: skip
+_ZONE_LETTER = "[XxZzVOv]"
+# A quoted part, which stays as it is; or what may be left out, with a zone in it.
+_OPTIONAL_ZONE = rf"('[^']*')|\[[^\[\]]*{_ZONE_LETTER}[^\[\]]*(\]|$)"
 # Functions whose first argument is a bare word, a unit of time.
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB")
 
@@ -58,12 +61,24 @@ def _parse_timestamp(text_value: Sql, format: Sql, zone: Sql | None = None) -> s
     parsed = f"to_timestamp({_divide_fraction(text_value, format)})"
     if zone is None:
         return parsed
-    zone_parsed = f"to_utc_timestamp({parsed}, {zone.text})"
-    if format.literal is not None:
-        is_named = re.search("[XxZzVOv]", _format_letters(format)) is not None
-        return f"CASE WHEN {zone.text} IS NOT NULL THEN {parsed} END" if is_named else zone_parsed
-    names_zone = f"{_format_letters_sql(format)} RLIKE '[XxZzVOv]'"
-    return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {parsed} ELSE {zone_parsed} END END"
+    short_format = _without_optional_zone(format)
+    local_time = f"to_timestamp({_divide_fraction(text_value, short_format)})"
+    zone_parsed = f"to_utc_timestamp({local_time}, {zone.text})"
+    is_local = f"{local_time} IS NOT NULL"
+    if format.literal is None:
+        is_local = f"NOT {_format_letters_sql(short_format)} RLIKE '{_ZONE_LETTER}' AND {is_local}"
+    elif re.search(_ZONE_LETTER, _format_letters(short_format)):
+        return f"CASE WHEN {zone.text} IS NOT NULL THEN {parsed} END"
+    elif short_format.literal == format.literal:
+        return zone_parsed
+    return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {is_local} THEN {zone_parsed} ELSE {parsed} END END"
+
+
+def _without_optional_zone(format: Sql) -> Sql:
+    """Return the format of the texts that leave out a zone in square brackets."""
+    if format.literal is None:
+        return replace(format, text=f"regexp_replace({format.text}, {text_literal(_OPTIONAL_ZONE)}, '$1')")
+    return literal_sql(re.sub(_OPTIONAL_ZONE, lambda part: part[1] or "", format.literal))
 
 
 def _date_of(text_value: Sql, format: Sql) -> str:
@@ -203,6 +218,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "2020-02-28T09:30:00.000"),
         ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30 -07:00', 'yyyy-MM-dd HH:mm xxx', 'Europe/Rome') AS VARCHAR)",
         "2020-02-28T17:30:00.000"),
+        ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm[ xxx]', 'Europe/Rome') AS VARCHAR)",
+        "2020-02-28T09:30:00.000"),
+        ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30 -07:00', 'yyyy-MM-dd HH:mm[ xxx]', 'Europe/Rome') AS VARCHAR)",
+        "2020-02-28T17:30:00.000"),
+        ("PARSE_TIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm[ xxx]', CAST(NULL AS VARCHAR))", None),
         ("PARSE_TIMESTAMP('x', 'yyyy-MM-dd')", None), nulls="null if an argument is null, or does not fit",
     ),
     define_function(
