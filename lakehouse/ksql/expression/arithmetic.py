@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.sql import Sql, fitted, let_sql, text_literal
+from lakehouse.ksql.function.sql import SIGNED_DIGITS, Sql, exact_sum, fitted, text_literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 
 def element_at(array: str, index: Sql) -> str:
@@ -46,6 +45,14 @@ def arithmetic_kind(sign: str, left: Kind, right: Kind) -> Kind:
     )
 
 
+def compile_negation(number: Sql) -> Sql:
+    """Return -number; Spark's own rounds a DECIMAL of many digits."""
+    if number.kind.name != "DECIMAL" or number.kind.digits[0] <= SIGNED_DIGITS:
+        return Sql(f"(- {number.text})", number.kind)
+    negative_text = f"replace(concat('-', cast({number.text} AS string)), '--', '')"
+    return Sql(f"cast({negative_text} AS {number.kind.spark})", number.kind)
+
+
 def compile_arithmetic(sign: str, left: Sql, right: Sql, position: int) -> Sql:
     """Return left + right, and so on; + joins texts. Raises SqlError for types that have no arithmetic."""
     if left.kind.is_null or right.kind.is_null:
@@ -66,7 +73,7 @@ def compile_arithmetic(sign: str, left: Sql, right: Sql, position: int) -> Sql:
         )
     operation = f"({left.text} {sign} {right.text})"
     if result_kind.name == "DECIMAL":
-        if sign in "+-" and (made_exactly := _exact_sum(sign, left, right, result_kind)) is not None:
+        if sign in "+-" and (made_exactly := exact_sum(sign, left, right, result_kind)) is not None:
             return Sql(made_exactly, result_kind)
         return Sql(f"cast({operation} AS {result_kind.spark})", result_kind)
     if sign in "/%" and result_kind == k.DOUBLE and (right.literal is None or not float(right.literal)):
@@ -76,37 +83,6 @@ def compile_arithmetic(sign: str, left: Sql, right: Sql, position: int) -> Sql:
             f"coalesce({operation}, CASE WHEN {right.text} = 0 THEN {left.text} * cast('{special_word}' AS double) END)"
         )
     return Sql(operation, result_kind)
-
-
-def _exact_sum(sign: str, left: Sql, right: Sql, kind: Kind) -> str | None:
-    """Return a sum with all its digits if its type needs more than Spark's 38, so that Spark would round; else None.
-
-    The operands are first cast to fewer digits before the point; only an operand that has more is rounded.
-    """
-    kinds = [k.as_decimal(operand.kind) for operand in (left, right)]
-    scale = max(scale for _, scale in (operand_kind.digits for operand_kind in kinds))
-    whole_digits, room = (
-        max(digits - own for digits, own in (operand_kind.digits for operand_kind in kinds)),
-        DECIMAL_DIGITS_MAX - 1 - scale,
-    )
-    if whole_digits <= room or room < 1:
-        return None
-    short_types = [
-        k.decimal_of(min(digits, room + own), own).spark
-        for digits, own in (operand_kind.digits for operand_kind in kinds)
-    ]
-
-    def add_exactly(left_text: str, right_text: str) -> str:
-        exact = (
-            f"cast(cast({left_text} AS {short_types[0]}) {sign} cast({right_text} AS {short_types[1]}) AS {kind.spark})"
-        )
-        return f"coalesce({exact}, cast({left_text} {sign} {right_text} AS {kind.spark}))"
-
-    return let_sql(
-        left.text,
-        "_left",
-        lambda left_text: let_sql(right.text, "_right", lambda right_text: add_exactly(left_text, right_text)),
-    )
 
 
 def like_pattern(pattern: str, escape: str | None, position: int) -> str:

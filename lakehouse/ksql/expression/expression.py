@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.expression.arithmetic import compile_arithmetic, element_at, escaped_pattern, like_pattern
+from lakehouse.ksql.expression.arithmetic import (
+    compile_arithmetic,
+    compile_negation,
+    element_at,
+    escaped_pattern,
+    like_pattern,
+)
 from lakehouse.ksql.expression.cast import as_moment, as_times, cast
 from lakehouse.ksql.expression.common_types import (
     cast_to_kind,
@@ -138,7 +144,7 @@ class ColumnScope:
         operand = self.sql(node.operand)
         if not operand.kind.is_number:
             raise SqlError(f"a sign stands before a number, not before a {operand.kind}", node.position)
-        return operand if node.sign == "+" else Sql(f"(- {operand.text})", operand.kind)
+        return operand if node.sign == "+" else compile_negation(operand)
 
     def _compile_binary(self, node: t.Binary) -> Sql:
         left, right = self.sql(node.left), self.sql(node.right)

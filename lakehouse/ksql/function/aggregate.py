@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, exact_sum
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan import aggregate_functions as ours
@@ -66,8 +66,12 @@ def _sum_kind(kind: Kind) -> Kind:
 
 
 def _sum_of_list(list_value: Sql) -> str:
-    sum_type = _sum_kind(list_value.kind.inner[0]).wire_type
-    add_lambda = f"(_sum, _one) -> cast(_sum + coalesce(_one, 0) AS {sum_type})"
+    item_kind = list_value.kind.inner[0]
+    sum_kind = _sum_kind(item_kind)
+    sum_type = sum_kind.wire_type
+    left, right = Sql("_sum", sum_kind), Sql(f"coalesce(_one, cast(0 AS {item_kind.wire_type}))", item_kind)
+    exact = exact_sum("+", left, right, sum_kind) if sum_kind.name == "DECIMAL" else None
+    add_lambda = f"(_sum, _one) -> {exact or f'cast(_sum + coalesce(_one, 0) AS {sum_type})'}"
     return f"cast(reduce({list_value.text}, cast(0 AS {sum_type}), {add_lambda}) AS {sum_type})"
 
 

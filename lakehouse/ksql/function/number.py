@@ -10,14 +10,13 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import common_argument_kind, has_map
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, define_function
-from lakehouse.ksql.function.sql import Sql, copy_sql, fitted, let_sql
+from lakehouse.ksql.function.sql import SIGNED_DIGITS, Sql, copy_sql, fitted, let_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _FAMILY = "Numbers"
 _EXACT_PLACES = 18  # of a number that is rounded and is no DECIMAL
-_EXACT = 34  # digits of a DECIMAL that Spark does not round here
 
 
 _ALL_WHOLE = 1 << 52  # no DOUBLE beyond has a fraction; Spark's functions give a BIGINT, which ends there
@@ -43,7 +42,7 @@ def _to_whole(name: str) -> Any:
 
 def _absolute(number: Sql) -> str:
     """Return ABS; Spark's own rounds a DECIMAL of many digits."""
-    if number.kind.name != "DECIMAL" or number.kind.digits[0] <= _EXACT:
+    if number.kind.name != "DECIMAL" or number.kind.digits[0] <= SIGNED_DIGITS:
         return f"abs({number.text})"
     return f"cast(regexp_replace(cast({number.text} AS string), '^-', '') AS {number.kind.spark})"
 

@@ -11,9 +11,11 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression.expression import name_text
 from lakehouse.semantics.blanks import JAVA_BLANKS
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 INT_MAX = 2**31 - 1
 BIGINT_MIN = -(2**63)
+SIGNED_DIGITS = 34  # a DECIMAL of more is rounded where Spark changes its sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,37 @@ def fitted(value: Sql, kind: Kind) -> Sql:
     if value.kind in (kind, k.NULL) or not (kind.inner or "DECIMAL" in (kind.name, value.kind.name)):
         return value
     return Sql(f"cast({value.text} AS {kind.spark})", kind)
+
+
+def exact_sum(sign: str, left: Sql, right: Sql, kind: Kind) -> str | None:
+    """Return a sum with all its digits if its type needs more than Spark's 38, so that Spark would round; else None.
+
+    The operands are first cast to fewer digits before the point; only an operand that has more is rounded.
+    """
+    kinds = [k.as_decimal(operand.kind) for operand in (left, right)]
+    scale = max(scale for _, scale in (operand_kind.digits for operand_kind in kinds))
+    whole_digits, room = (
+        max(digits - own for digits, own in (operand_kind.digits for operand_kind in kinds)),
+        DECIMAL_DIGITS_MAX - 1 - scale,
+    )
+    if whole_digits <= room or room < 1:
+        return None
+    short_types = [
+        k.decimal_of(min(digits, room + own), own).spark
+        for digits, own in (operand_kind.digits for operand_kind in kinds)
+    ]
+
+    def add_exactly(left_text: str, right_text: str) -> str:
+        exact = (
+            f"cast(cast({left_text} AS {short_types[0]}) {sign} cast({right_text} AS {short_types[1]}) AS {kind.spark})"
+        )
+        return f"coalesce({exact}, cast({left_text} {sign} {right_text} AS {kind.spark}))"
+
+    return let_sql(
+        left.text,
+        "_left",
+        lambda left_text: let_sql(right.text, "_right", lambda right_text: add_exactly(left_text, right_text)),
+    )
 
 
 def column_sql(name: str, kind: Kind) -> Sql:
