@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_dags.manifest import END
-from lakehouse_dags.requests import SURROGATE, BadRequest
+from lakehouse_dags.requests import SURROGATE, BadRequest, whole_word
 
 AppFacts = Mapping[str, Any]
 Request = Mapping[str, Any]
@@ -64,7 +64,7 @@ def hide_personal(command: str, request: Request, text: str) -> str:
     spellings = {spelling for word in personal for spelling in (word, repr(word)[1:-1], json.dumps(word)[1:-1])}
     spellings |= {spelling[:CLIPPED] for spelling in spellings}
     for spelling in sorted(spellings, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", "***", text)
+        text = whole_word(spelling).sub("***", text)
     return text
 
 

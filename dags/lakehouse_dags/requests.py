@@ -173,7 +173,7 @@ def check_erase(app: Application, params: Mapping[str, Any]) -> Request:
         "value": value,
         **_check_decision(params, is_shown=False),
     }
-    if any(text and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", request["reason"]) for text in (key, value)):
+    if any(text and whole_word(text).search(request["reason"]) for text in (key, value)):
         raise BadRequest("reason names what is erased; expected one that can stay, such as a ticket.")
     return request
 
@@ -281,6 +281,11 @@ def _check_text(
         shown = _shown(value, is_shown)
         raise BadRequest(f"{name} is {shown}, expected a text of at most {longest} characters: {pattern}")
     return value
+
+
+def whole_word(text: str) -> re.Pattern[str]:
+    """Return what finds a text, but not as a part of a longer word or number."""
+    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
 
 
 def _shown(value: Any, is_shown: bool) -> str:

@@ -11,15 +11,6 @@ DEPLOYMENT_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # small, since DuckDB's s
 NEXT = "next"  # the name of a deployment without one
 
 
-def misplaced_topic_message(topic: str, *, has_own_table: bool) -> str:
-    """Return the message that a topic's rows lie elsewhere than declared. has_own_table: in a table of their own."""
-    return (
-        f"topic {topic!r}: its rows lie in {'a table of its own' if has_own_table else 'the shared table'} of bronze, "
-        f"but own_table={not has_own_table} is declared. A topic keeps its place: declare own_table={has_own_table}, "
-        "or start another lake."
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The folders of a lake. `root` is a path, or a Hadoop URI such as s3a://bucket/lake; it has no slash at its end.

@@ -24,13 +24,13 @@ from confluent_kafka.admin import (
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 import lakehouse as lh
-from lakehouse.cli.start.facts import bronze_gaps
 from lakehouse.errors import ConfigError, DataLoss, KafkaUnavailable, NotFound, StorageError
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.headers import FORMAT
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.lost_records import read_gaps
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair import restore
@@ -215,7 +215,7 @@ def test_records_that_kafka_lost_after_the_changelog_are_told(lake, cluster, sen
     accepting = lake("b", on_data_loss="record")
     assert accepting.restore(table, "rl-out") == 1
     layout = Layout(accepting.settings.lake.path)
-    assert [(gap["topic"], gap["from_offset"], gap["to_offset"]) for gap in bronze_gaps(layout)] == [("rl-in", 5, 10)]
+    assert [(gap["topic"], gap["from_offset"], gap["to_offset"]) for gap in read_gaps(layout)] == [("rl-in", 5, 10)]
     accepting.run(app, until="caught_up")
     assert rows(accepting, table) == [("k", 10, "14")]
 

@@ -23,8 +23,8 @@ def restore(
 
     Example: lakehouse repair restore totals totals-changelog --lake ./other
     """
-    from lakehouse.cli.start.facts import bronze_gaps
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.record.lost_records import read_gaps
     from lakehouse.plan.expression.schema import check_topic
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
@@ -32,9 +32,9 @@ def restore(
     settings = settings_of(config, lake)
     declared_table = load_app(app_of(app, settings)).table(table)
     layout = Layout(settings.lake.path)
-    gap_count_before = len(bronze_gaps(layout))
+    gap_count_before = len(read_gaps(layout))
     row_count = Lake(settings=settings).restore(declared_table, check_topic(topic))
-    gap_count = len(bronze_gaps(layout)) - gap_count_before
+    gap_count = len(read_gaps(layout)) - gap_count_before
     if json:
         show.print_json({"table": table, "topic": topic, "rows": row_count, "gaps": gap_count})
         return

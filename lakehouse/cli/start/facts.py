@@ -18,6 +18,7 @@ from lakehouse.lake.moment import files
 from lakehouse.lake.moment.past_subject import TableInputs, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
 from lakehouse.lake.record.behind import measure_behind
+from lakehouse.lake.record.lost_records import read_gaps
 from lakehouse.lake.record.undeclared_fields import find_undeclared_fields
 from lakehouse.lake.store import is_table
 from lakehouse.run.watch.lag import count_missing
@@ -62,7 +63,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
         "refused": [asdict(refused) for refused in quarantine.count_refused(layout, stream_names)],
-        "gaps": len(bronze_gaps(layout)),
+        "gaps": len(read_gaps(layout)),
         "undeclared": [
             asdict(field) for stream in stream_names for field in find_undeclared_fields(layout, coverage, stream)
         ],
@@ -124,14 +125,6 @@ def intervention_ticks(layout: Layout) -> dict[str, int]:
         layout.interventions, '"table", max("at") AS "at"', 'true GROUP BY "table"'
     ).to_pylist()
     return {row["table"]: row["at"] for row in tick_rows}
-
-
-def bronze_gaps(layout: Layout, topic: str | None = None) -> list[dict[str, Any]]:
-    """Return the gaps that bronze wrote down, of one topic or of all."""
-    if not is_table(layout.gaps):
-        return []
-    gap_rows: list[dict[str, Any]] = reader.open_table(layout.gaps, "bronze/gaps").to_pyarrow_table().to_pylist()
-    return [row for row in gap_rows if topic in (None, row["topic"])]
 
 
 def offset_counts(layout: Layout, topic: str) -> list[dict[str, Any]]:

@@ -95,10 +95,11 @@ class _RunPlan:
 def _read_plan(layout: Layout, app: App) -> _RunPlan:
     from lakehouse.lake.clocks_ahead import tables_ahead
     from lakehouse.lake.reader import read_bronze_coverage
+    from lakehouse.lake.record.topic_places import misplaced_topics
     from lakehouse.lake.record.tried_rules import try_new_rules
     from lakehouse.plan.lineage.drawing import lineage
     from lakehouse.run.snapshots.taking import describe_snapshots
-    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, refusals_of
+    from lakehouse.run.start.declared_changes import compare_declarations, refusals_of
 
     planned_tables = compare_declarations(layout, app)
     table_names = {table.name for table in app.tables}
@@ -108,7 +109,7 @@ def _read_plan(layout: Layout, app: App) -> _RunPlan:
         below={
             planned.table.name: [table.name for table in app.tables_below(planned.table)] for planned in planned_tables
         },
-        problems=list(misplaced_topics(layout, app).values()),
+        problems=list(misplaced_topics(layout, app.topics, app.own_topics).values()),
         refusals=refusals_of(layout, app, planned_tables),
         ahead=[table for table in tables_ahead(layout) if table.table in table_names],
         tried_rules=try_new_rules(layout, read_bronze_coverage(layout), app.sources),

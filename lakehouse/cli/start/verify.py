@@ -23,6 +23,7 @@ from lakehouse.lake.moment.past_subject import TableInputs
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record.behind import count_lacking
 from lakehouse.lake.record.covered import condition_of_own_records, count_records
+from lakehouse.lake.record.lost_records import read_gaps
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.table_rules import find_unmet_rules
@@ -98,7 +99,7 @@ def _verify_topic(layout: Layout, name: str, topic_state: TopicState | None) -> 
     topic_report: dict[str, Any] = {"records": 0, "offsets": {}, "holes": 0, "noted": 0, "problems": []}
     if topic_state is None:
         return topic_report
-    for gap in facts.bronze_gaps(layout, name):
+    for gap in read_gaps(layout, name):
         topic_report["noted"] += (gap["to_offset"] or gap["from_offset"]) - gap["from_offset"]
     for offset_counts in facts.offset_counts(layout, name):
         partition, is_present_topic = offset_counts["partition"], offset_counts["topic_id"] == topic_state.id

@@ -134,7 +134,8 @@ def read_erasures(layout: Layout) -> list[Erasure]:
 
 
 def _parse(content: Mapping[str, Any]) -> Erasure:
-    lists = {name: tuple(content.get(name, ())) for name in ("tables", "columns", "stages", "values")}
+    lists = {name: tuple(content[name]) for name in ("tables", "columns", "stages")}
+    lists["values"] = tuple(content.get("values", ()))
     types = {name: tuple(texts) for name, texts in content.get("types", {}).items()}
     searches = tuple(Search(**item) for item in content["searches"])
     return Erasure(**{**content, **lists, "types": types, "searches": searches})

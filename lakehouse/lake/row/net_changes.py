@@ -37,7 +37,7 @@ def walk_net_changes(
     """Yield the changes of these versions in the order of versions and positions, as they are in Delta's feed.
 
     key: yield only the changes of one key, by its text (`lakehouse.formats.key_text`). with_preimages: also yield the
-    rows as they were before updates, at the begin of each version. Raises NotFound and ConfigError as
+    rows as they were before updates, at the beginning of each version. Raises NotFound and ConfigError as
     `reader.read_changes` does.
     """
     delta_table = reader.open_table(reader.find_table_path(layout, *reader.split_layer(name)), f"table {name!r}")

@@ -13,6 +13,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.place import table_places
 from lakehouse.lake.properties import BEGAN, SKIP
+from lakehouse.lake.record.topic_places import misplaced_topics
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import declarations_digest, is_declared_for
@@ -20,7 +21,6 @@ from lakehouse.plan.table import Table
 from lakehouse.run.start.declared_changes import (
     Planned,
     compare_declarations,
-    misplaced_topics,
     restored_refusal,
     upstream_refusals,
 )
@@ -78,7 +78,7 @@ def table_effects(layout: Layout, app: App) -> list[TableEffect]:
 
 def _with_problems(layout: Layout, app: App, effects: list[TableEffect]) -> list[TableEffect]:
     """Return the effects; those that the deployment, or the run after it, would refuse say why."""
-    misplaced, refused_upstream = misplaced_topics(layout, app), upstream_refusals(layout, app)
+    misplaced, refused_upstream = misplaced_topics(layout, app.topics, app.own_topics), upstream_refusals(layout, app)
     unfinished = unfinished_swaps(layout, app)
     judged_effects = []
     for effect in effects:

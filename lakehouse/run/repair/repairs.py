@@ -362,9 +362,9 @@ class Repairs(Opened):
 
     def _refuse_misplaced(self, declared: App | Stream) -> None:
         """Raise PlanError if a topic's records lie elsewhere in bronze than declared: a repair would find none."""
-        from lakehouse.run.start.declared_changes import refuse_misplaced
+        from lakehouse.lake.record.topic_places import refuse_misplaced
 
-        refuse_misplaced(self._layout, declared)
+        refuse_misplaced(self._layout, declared.topics, declared.own_topics)
 
 
 def _moment_or_now(at: At | str | None) -> At | None:

@@ -9,7 +9,7 @@ of a table, and be lacking. A row of a windowed table has its window beside its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -255,11 +255,18 @@ def _compare_late(
     ]
 
 
-def is_same_value(first_value: Any, second_value: Any) -> bool:
-    """Say whether two values of `plain` are the same, doubles within the tolerance."""
+def is_near(first_value: float, second_value: float) -> bool:
+    """Say whether two doubles are the same within the tolerance of tests, which is absolute."""
+    return abs(first_value - second_value) <= DOUBLE_TOLERANCE
+
+
+def is_same_value(
+    first_value: Any, second_value: Any, is_same_double: Callable[[float, float], bool] = is_near
+) -> bool:
+    """Say whether two values of `plain` are the same. is_same_double: called with a finite double and another."""
     if isinstance(first_value, float) and not math.isfinite(first_value):
         first_value = java_double(first_value)
-    return _equals_expected(first_value, second_value)
+    return _equals_expected(first_value, second_value, is_same_double)
 
 
 def _parse_decimal(number: int | Decimal | str) -> Decimal:
@@ -269,13 +276,13 @@ def _parse_decimal(number: int | Decimal | str) -> Decimal:
         return Decimal("NaN")
 
 
-def _equals_expected(expected: Any, actual: Any) -> bool:
+def _equals_expected(expected: Any, actual: Any, is_same_double: Callable[[float, float], bool] = is_near) -> bool:
     match actual:
         case float():
             if isinstance(expected, str):  # "NaN", "Infinity", "-Infinity"
                 return expected == java_double(actual)
             is_number = isinstance(expected, int | Decimal | float) and not isinstance(expected, bool)
-            return is_number and abs(float(Decimal(expected)) - actual) <= DOUBLE_TOLERANCE
+            return is_number and is_same_double(float(Decimal(expected)), actual)
         case int() if isinstance(expected, Decimal) and not isinstance(actual, bool):
             return expected == actual
         case Decimal():
@@ -285,12 +292,12 @@ def _equals_expected(expected: Any, actual: Any) -> bool:
             return (
                 isinstance(expected, dict)
                 and expected.keys() == actual.keys()
-                and all(is_same_value(expected[k], actual[k]) for k in actual)
+                and all(is_same_value(expected[k], actual[k], is_same_double) for k in actual)
             )
         case list():
             return (
                 isinstance(expected, list)
                 and len(expected) == len(actual)
-                and all(map(is_same_value, expected, actual))
+                and all(is_same_value(*pair, is_same_double) for pair in zip(expected, actual, strict=True))
             )
     return type(expected) is type(actual) and bool(expected == actual)

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.lake import reader, store
+from lakehouse.lake import store
 from lakehouse.lake.delta_type import spark_type
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.layout import misplaced_topic_message as misplaced_text
 from lakehouse.lake.place import table_places
+from lakehouse.lake.record.topic_places import misplaced_topics
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal, explain_upstream_refusal
 from lakehouse.plan.evolution.differences import KINDS
 from lakehouse.plan.expression.schema import is_same_type
-from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
 
@@ -96,26 +95,6 @@ def _other_columns(layout: Layout, table: Table) -> list[str]:
     return reasons
 
 
-def misplaced_topics(layout: Layout, declared: App | Stream) -> dict[str, str]:
-    """Say which topics' rows lie elsewhere in bronze than `own_table` declares: tables would not find them.
-
-    Return the message by topic.
-    """
-    own_topics = declared.own_topics
-    existing_topics = {topic for topic in declared.topics if is_table(layout.own_records(topic))}
-    if own_topics == existing_topics:
-        return {}
-    coverage = reader.read_bronze_coverage(layout)
-    wrong_topics = [topic for topic in sorted(own_topics ^ existing_topics) if coverage.next_offsets(topic)]
-    return {topic: misplaced_text(topic, has_own_table=topic in existing_topics) for topic in wrong_topics}
-
-
-def refuse_misplaced(layout: Layout, declared: App | Stream) -> None:
-    """Raise PlanError for topics whose rows lie elsewhere in bronze than declared: a repair would find no records."""
-    if messages := misplaced_topics(layout, declared):
-        raise PlanError("\n".join(messages.values()))
-
-
 def restored_refusal(table_name: str) -> str:
     """Return the message that a table can't be rebuilt, since its first records are in the topic of its restore."""
     return (
@@ -131,7 +110,7 @@ def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | No
     parts: the parts that will run; None for all.
     """
     layout = Layout(settings.lake.path)
-    refusals = list(misplaced_topics(layout, app).values())
+    refusals = list(misplaced_topics(layout, app.topics, app.own_topics).values())
     if parts is None or "silver" in parts:
         refusals += refusals_of(layout, app, compare_declarations(layout, app))
     if refusals:

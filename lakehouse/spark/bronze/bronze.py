@@ -15,19 +15,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.errors import PlanError
 from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.place import TablePlace, own_topic_place
-from lakehouse.lake.reader import read_bronze_coverage
+from lakehouse.lake.record.lost_records import read_lost_ends
 from lakehouse.lake.record.order_times import read_order_times
+from lakehouse.lake.record.topic_places import refuse_misplaced
 from lakehouse.lake.store import is_remote
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze.erased import add_erased_places
-from lakehouse.spark.bronze.lost_topics import read_lost_ends
 from lakehouse.spark.bronze.recent_ticks import read_recent
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
@@ -69,7 +67,7 @@ def create_tables(lake: OpenLake, own_topics: Iterable[str] = ()) -> None:
     paths = (lake.layout.records, *(lake.layout.own_records(topic) for topic in own_topics))
     if all(map(lake.exists, paths)):
         return
-    check_places(lake, own_topics, own_topics)
+    refuse_misplaced(lake.layout, own_topics, own_topics)
     with Lease(lake.layout.lease("bronze-tables"), "the first table of bronze").acquire_within(CREATION_SECONDS):
         for path in paths:
             if not lake.exists(path):
@@ -77,18 +75,6 @@ def create_tables(lake: OpenLake, own_topics: Iterable[str] = ()) -> None:
                 for name, value in PROPERTIES.items():
                     builder = builder.property(name, value)
                 builder.execute()
-
-
-def check_places(lake: OpenLake, topics: Iterable[str], own_topics: Iterable[str]) -> None:
-    """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
-    own_names, existing_names = set(own_topics), set(topics_with_own_table(lake))
-    other_topics = [topic for topic in topics if (topic in own_names) != (topic in existing_names)]
-    if not other_topics or not lake.exists(lake.layout.records):
-        return
-    coverage = read_bronze_coverage(lake.layout)  # also where the log no longer has the last tick
-    for topic in other_topics:
-        if coverage.next_offsets(topic):
-            raise PlanError(misplaced_topic_message(topic, has_own_table=topic in existing_names))
 
 
 def topics_with_own_table(lake: OpenLake) -> list[str]:
@@ -139,7 +125,7 @@ def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, i
     coverage = last_coverage(lake.spark, lake.layout.records, tick)
     if coverage is not None and topic in coverage.topics:
         topic_state = coverage.topics[topic]
-        lost_ends = read_lost_ends(lake, topic, tick)
+        lost_ends = read_lost_ends(lake.layout, topic, tick)
         lost_ends.pop(topic_state.id, None)
         return {**lost_ends, topic_state.id: {str(part): offset for part, offset in topic_state.next.items()}}
     own_topics = [topic] if lake.exists(lake.layout.own_records(topic)) else []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.lake.record.lost_records import read_gaps
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import check_epoch, new_table
@@ -126,11 +127,8 @@ def accept_gaps(
 
 def read_accepted_gaps(lake: OpenLake) -> list[Gap]:
     """Return the recorded gaps."""
-    if not lake.exists(lake.layout.gaps):
-        return []
-    columns = ("topic", "topic_id", "partition", "from_offset", "to_offset", "reason")
-    rows = lake.read(lake.layout.gaps).orderBy("tick", "found_at").select(*columns)
-    return [Gap(*row) for row in rows.collect()]
+    columns = [column.name for column in fields(Gap)]
+    return [Gap(**{name: row[name] for name in columns}) for row in read_gaps(lake.layout)]
 
 
 def record_gaps(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:

@@ -17,6 +17,7 @@ from lakehouse.file_faults import written_folders
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import ingest_lease
+from lakehouse.lake.record.topic_places import refuse_misplaced
 from lakehouse.phases import Phase, phase
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
@@ -88,7 +89,7 @@ class Ingest:
         return self
 
     def _take_over(self) -> None:
-        bronze.check_places(self._lake, self._feed.topics, self._feed.own_topics)
+        refuse_misplaced(self._layout, self._feed.topics, self._feed.own_topics)
         bronze.create_tables(self._lake, self._feed.own_topics)
         state = interventions.take_over_bronze(self._lake)
         half_written = bronze.half_written_topics(self._lake, state.tick)

@@ -25,6 +25,7 @@ from lakehouse.file_faults import written_folders
 from lakehouse.lake import store
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.record.topic_places import refuse_misplaced
 from lakehouse.phases import phase
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, table_depth
@@ -91,7 +92,7 @@ class Silver:
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
-            bronze.check_places(self._lake, self._app.topics, self._app.own_topics)
+            refuse_misplaced(self._layout, self._app.topics, self._app.own_topics)
             bronze.create_tables(self._lake, self._app.own_topics)
             with phase("opening the tables", total=len(self.writers), unit="tables") as opening:
                 for writer in self.writers:
